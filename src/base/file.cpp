@@ -1,0 +1,201 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace zeroulp {
+namespace fs = std::filesystem;
+namespace {
+
+Error system_error(std::string_view what, const fs::path& path, int code) {
+  return bad_input(fmt::format("{}: {}: {}", path.string(), what, std::strerror(code)));
+}
+
+// Opens a regular file and gives its size.
+Result<int> open_regular(const fs::path& path, uint64_t& size) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return system_error("cannot open", path, errno);
+  struct stat st {};
+  if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    ::close(fd);
+    return bad_input(fmt::format("{}: not a regular file", path.string()));
+  }
+  size = static_cast<uint64_t>(st.st_size);
+  return fd;
+}
+
+Status sync_path(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return system_error("cannot open to sync", path, errno);
+  const int rc = ::fsync(fd);
+  const int code = errno;
+  ::close(fd);
+  if (rc != 0) return system_error("cannot sync", path, code);
+  return {};
+}
+
+fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+fs::path temporary_name(const fs::path& path) {
+  return parent_of(path) / fmt::format(".{}.tmp-{}", path.filename().string(), ::getpid());
+}
+
+Status refuse_existing(const fs::path& path, bool force) {
+  std::error_code ec;
+  if (!force && fs::exists(fs::symlink_status(path, ec)))
+    return bad_input(fmt::format("{}: exists already; give another name, or --force to replace it", path.string()));
+  return {};
+}
+
+fs::path without_trailing_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const fs::path& path) {
+  uint64_t size = 0;
+  ZU_TRY_ASSIGN(const int fd, open_regular(path, size));
+  MappedFile file;
+  file.path_ = path;
+  file.size_ = size;
+  if (size > 0) {
+    void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    const int code = errno;
+    ::close(fd);
+    if (data == MAP_FAILED) return system_error("cannot map", path, code);
+    file.data_ = static_cast<const std::byte*>(data);
+  } else {
+    ::close(fd);
+  }
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+Result<std::string> read_text_file(const fs::path& path, uint64_t limit) {
+  uint64_t size = 0;
+  ZU_TRY_ASSIGN(const int fd, open_regular(path, size));
+  if (size > limit) {
+    ::close(fd);
+    return bad_input(fmt::format("{}: {} bytes, more than the limit of {} for this kind of file", path.string(), size, limit));
+  }
+  std::string text(size, '\0');
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = ::read(fd, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      const int code = n < 0 ? errno : EIO;
+      ::close(fd);
+      return system_error("cannot read", path, code);
+    }
+    done += static_cast<size_t>(n);
+  }
+  ::close(fd);
+  return text;
+}
+
+Result<AtomicFile> AtomicFile::create(const fs::path& path, bool force) {
+  ZU_TRY(refuse_existing(path, force));
+  AtomicFile file;
+  file.path_ = path;
+  file.temporary_ = temporary_name(path);
+  file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file.fd_ < 0) return system_error("cannot create", file.temporary_, errno);
+  return file;
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)), temporary_(std::move(other.temporary_)), fd_(other.fd_) {
+  other.fd_ = -1;
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_.c_str());
+}
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_error("cannot write", path_, errno);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+Status AtomicFile::write(std::string_view text) { return write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+Status AtomicFile::commit() {
+  if (::fsync(fd_) != 0) return system_error("cannot sync", path_, errno);
+  const int rc = ::close(fd_);
+  fd_ = -1;
+  if (rc != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int code = errno;
+    ::unlink(temporary_.c_str());
+    return system_error("cannot put in place", path_, code);
+  }
+  return sync_path(parent_of(path_));
+}
+
+Result<AtomicFolder> AtomicFolder::create(const fs::path& given, bool force) {
+  const fs::path path = without_trailing_slash(given);
+  ZU_TRY(refuse_existing(path, force));
+  AtomicFolder folder;
+  folder.path_ = path;
+  folder.temporary_ = temporary_name(path);
+  std::error_code ec;
+  fs::remove_all(folder.temporary_, ec);
+  if (!fs::create_directories(folder.temporary_, ec))
+    return bad_input(fmt::format("{}: cannot create the folder: {}", folder.temporary_.string(), ec.message()));
+  return folder;
+}
+
+AtomicFolder::AtomicFolder(AtomicFolder&& other) noexcept
+    : path_(std::move(other.path_)), temporary_(std::move(other.temporary_)) {
+  other.temporary_.clear();
+}
+
+AtomicFolder::~AtomicFolder() {
+  std::error_code ec;
+  if (!temporary_.empty()) fs::remove_all(temporary_, ec);
+}
+
+Status AtomicFolder::commit() {
+  for (const auto& entry : fs::recursive_directory_iterator(temporary_)) ZU_TRY(sync_path(entry.path()));
+  ZU_TRY(sync_path(temporary_));
+  std::error_code ec;
+  const fs::path old = temporary_.string() + "-old";
+  const bool replaces = fs::exists(path_, ec);
+  if (replaces) fs::rename(path_, old, ec);
+  if (ec) return bad_input(fmt::format("{}: cannot be replaced: {}", path_.string(), ec.message()));
+  fs::rename(temporary_, path_, ec);
+  if (ec) {
+    const std::string why = ec.message();
+    if (replaces) fs::rename(old, path_, ec);
+    return bad_input(fmt::format("{}: cannot put in place: {}", path_.string(), why));
+  }
+  temporary_.clear();
+  if (replaces) fs::remove_all(old, ec);
+  return sync_path(parent_of(path_));
+}
+
+}  // namespace zeroulp

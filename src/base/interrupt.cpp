@@ -1,0 +1,24 @@
+#include "base/interrupt.h"
+
+#include <csignal>
+#include <initializer_list>
+
+namespace zeroulp {
+namespace {
+
+volatile std::sig_atomic_t g_interrupted = 0;
+
+extern "C" void on_interrupt(int signal) {
+  g_interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+void install_interrupt_handler() {
+  for (int signal : {SIGINT, SIGTERM}) std::signal(signal, on_interrupt);
+}
+
+bool interrupt_requested() { return g_interrupted != 0; }
+
+}  // namespace zeroulp

@@ -1,0 +1,97 @@
+#include "io/json.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <vector>
+
+#include "base/file.h"
+
+namespace zeroulp::io {
+namespace {
+
+// Builds the tree, and stops at the first duplicate key or at too deep a nesting.
+class StrictBuilder : public nlohmann::json_sax<Json> {
+ public:
+  explicit StrictBuilder(int max_depth) : max_depth_(max_depth) {}
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool v) override { return put(v); }
+  bool number_integer(number_integer_t v) override { return put(v); }
+  bool number_unsigned(number_unsigned_t v) override { return put(v); }
+  bool number_float(number_float_t v, const string_t&) override { return put(v); }
+  bool string(string_t& v) override { return put(std::move(v)); }
+  bool binary(binary_t&) override { return fail("binary values are not JSON"); }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    Json& object = *stack_.back();
+    if (object.contains(name)) return fail(fmt::format("the key \"{}\" stands twice in one object", name));
+    slot_ = &object[name];
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
+    const std::string what = e.what();
+    const size_t colon = what.find(": ");
+    return fail(fmt::format("byte {}: {}", position, colon == std::string::npos ? what : what.substr(colon + 2)));
+  }
+
+  Json root;
+  std::string error;
+
+ private:
+  bool fail(std::string text) {
+    error = std::move(text);
+    return false;
+  }
+  Json* place(Json&& value) {
+    if (stack_.empty()) {
+      root = std::move(value);
+      return &root;
+    }
+    if (stack_.back()->is_array()) {
+      stack_.back()->push_back(std::move(value));
+      return &stack_.back()->back();
+    }
+    *slot_ = std::move(value);
+    return slot_;
+  }
+  bool put(Json value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(Json value) {
+    if (static_cast<int>(stack_.size()) >= max_depth_) return fail(fmt::format("nested deeper than {} levels", max_depth_));
+    stack_.push_back(place(std::move(value)));
+    return true;
+  }
+  bool close() {
+    stack_.pop_back();
+    return true;
+  }
+
+  const int max_depth_;
+  std::vector<Json*> stack_;
+  Json* slot_ = nullptr;
+};
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, std::string_view name, const JsonLimits& limits) {
+  if (text.size() > limits.max_bytes)
+    return bad_input(fmt::format("{}: {} bytes of JSON, more than the limit of {}", name, text.size(), limits.max_bytes));
+  StrictBuilder builder(limits.max_depth);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder)) return bad_input(fmt::format("{}: {}", name, builder.error));
+  return std::move(builder.root);
+}
+
+Result<Json> read_json_file(const std::filesystem::path& path, const JsonLimits& limits) {
+  ZU_TRY_ASSIGN(const std::string text, read_text_file(path, limits.max_bytes));
+  return parse_json(text, path.string(), limits);
+}
+
+}  // namespace zeroulp::io

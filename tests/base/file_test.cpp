@@ -1,0 +1,78 @@
+#include "base/file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace zeroulp {
+namespace fs = std::filesystem;
+namespace {
+
+class FileTest : public ::testing::Test {
+ protected:
+  FileTest() : folder_(fs::temp_directory_path() / ("zeroulp_file_test_" + std::to_string(::getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~FileTest() override { fs::remove_all(folder_); }
+  int entries() const { return static_cast<int>(std::distance(fs::directory_iterator(folder_), {})); }
+  fs::path folder_;
+};
+
+TEST_F(FileTest, UncommittedFileLeavesNothing) {
+  {
+    auto file = AtomicFile::create(folder_ / "a", false);
+    ASSERT_TRUE(file);
+    ASSERT_TRUE(file->write("half"));
+  }
+  EXPECT_EQ(entries(), 0);
+}
+
+TEST_F(FileTest, CommittedFileIsWholeAndIsNotOverwrittenWithoutForce) {
+  {
+    auto file = AtomicFile::create(folder_ / "a", false);
+    ASSERT_TRUE(file->write("whole"));
+    ASSERT_TRUE(file->commit());
+  }
+  EXPECT_EQ(*read_text_file(folder_ / "a", 100), "whole");
+  EXPECT_EQ(entries(), 1);
+  EXPECT_FALSE(AtomicFile::create(folder_ / "a", false));
+  EXPECT_EQ(AtomicFile::create(folder_ / "a", false).error().code, ExitCode::kBadInput);
+  auto forced = AtomicFile::create(folder_ / "a", true);
+  ASSERT_TRUE(forced->write("new"));
+  EXPECT_EQ(*read_text_file(folder_ / "a", 100), "whole") << "the old content stands until the commit";
+  ASSERT_TRUE(forced->commit());
+  EXPECT_EQ(*read_text_file(folder_ / "a", 100), "new");
+}
+
+TEST_F(FileTest, FolderAppearsWholeOrNotAtAllAndForceReplacesIt) {
+  {
+    auto folder = AtomicFolder::create(folder_ / "m/", false);
+    ASSERT_TRUE(folder);
+    std::ofstream(folder->temporary() / "x") << "1";
+  }
+  EXPECT_EQ(entries(), 0);
+  for (const char* content : {"1", "2"}) {
+    auto folder = AtomicFolder::create(folder_ / "m/", true);
+    std::ofstream(folder->temporary() / "x") << content;
+    ASSERT_TRUE(folder->commit());
+    EXPECT_EQ(*read_text_file(folder_ / "m" / "x", 100), content);
+  }
+  EXPECT_EQ(entries(), 1);
+  EXPECT_FALSE(AtomicFolder::create(folder_ / "m", false));
+}
+
+TEST_F(FileTest, LimitsAndKindsAreRefusedInOneLine) {
+  std::ofstream(folder_ / "big") << std::string(101, 'x');
+  EXPECT_FALSE(read_text_file(folder_ / "big", 100));
+  EXPECT_FALSE(read_text_file(folder_, 100));
+  EXPECT_FALSE(read_text_file(folder_ / "absent", 100));
+  EXPECT_FALSE(MappedFile::open(folder_));
+  std::ofstream(folder_ / "empty");
+  auto empty = MappedFile::open(folder_ / "empty");
+  ASSERT_TRUE(empty);
+  EXPECT_TRUE(empty->bytes().empty());
+}
+
+}  // namespace
+}  // namespace zeroulp

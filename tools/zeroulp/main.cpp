@@ -1,0 +1,84 @@
+// The verb table. Adding a verb: one cmd_*.cpp, one line in verbs.h, one row here.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <string_view>
+#include <vector>
+
+#include "base/interrupt.h"
+#include "verbs.h"
+
+namespace {
+
+using namespace zeroulp::cli;
+
+struct Verb {
+  std::string_view name;
+  int (*run)(int argc, char** argv);
+  std::string_view summary;
+};
+
+constexpr Verb kVerbs[] = {
+    {"doctor", cmd_doctor, "what can run on this machine, and why the rest cannot"},
+};
+
+void print_overview(std::FILE* to) {
+  fmt::print(to, "zeroulp {}: is it still the same model?\n\nUsage: zeroulp VERB [options]; zeroulp VERB --help\n\n", ZEROULP_VERSION);
+  for (const Verb& v : kVerbs) fmt::print(to, "  {:<10} {}\n", v.name, v.summary);
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+    }
+  }
+  return row[b.size()];
+}
+
+int unknown_verb(std::string_view word) {
+  const Verb* nearest = std::min_element(std::begin(kVerbs), std::end(kVerbs), [&](const Verb& a, const Verb& b) {
+    return edit_distance(word, a.name) < edit_distance(word, b.name);
+  });
+  fmt::print(stderr, "zeroulp: there is no verb '{}'; did you mean '{}'? (zeroulp alone lists them)\n", word, nearest->name);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    print_overview(stdout);
+    return 0;
+  }
+  const std::string_view word = argv[1];
+  if (word == "-h" || word == "--help" || word == "help") {
+    print_overview(stdout);
+    return 0;
+  }
+  if (word == "--version") {
+    fmt::print("zeroulp {}\n", ZEROULP_VERSION);
+    return 0;
+  }
+  zeroulp::install_interrupt_handler();
+  for (const Verb& v : kVerbs) {
+    if (v.name != word) continue;
+    try {
+      return v.run(argc - 1, argv + 1);
+    } catch (const std::bad_alloc&) {
+      fmt::print(stderr, "zeroulp {}: out of memory\n", word);
+      return 4;
+    } catch (const std::exception& e) {
+      fmt::print(stderr, "zeroulp {}: internal error: {}; please report this\n", word, e.what());
+      return 5;
+    }
+  }
+  return unknown_verb(word);
+}

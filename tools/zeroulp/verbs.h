@@ -1,0 +1,8 @@
+// One function per verb, each in its own cmd_*.cpp. argv[0] is the verb; the result is the exit code.
+#pragma once
+
+namespace zeroulp::cli {
+
+int cmd_doctor(int argc, char** argv);
+
+}  // namespace zeroulp::cli
