@@ -5,7 +5,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import re
 import sys
 
 import numpy as np
@@ -19,21 +18,20 @@ LLAMA3_PATTERN = QWEN2_PATTERN.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
 def provenance(*packages):
     """Package versions and the command, for the head of every golden file."""
     script = os.path.basename(sys.argv[0])
+    args = [os.path.basename(a) if os.path.isabs(a) else a for a in sys.argv[1:]]
     return {
-        "command": " ".join(["python", f"tools/golden/{script}"] + [os.path.basename(a) for a in sys.argv[1:]]),
+        "command": " ".join(["python", f"tools/golden/{script}", *args]),
         "versions": {"python": platform.python_version(), **{p: importlib.metadata.version(p) for p in packages}},
     }
 
 
-def write_json(path, obj, indent=1):
-    """Writes JSON with one line per innermost list or small object, so that diffs stay readable."""
+def write_json(path, obj):
+    """Writes a JSON object; lists at the top level get one line per element, so that diffs stay readable."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    text = json.dumps(obj, indent=indent, ensure_ascii=True)
-    # Fold lists of scalars onto one line.
-    text = re.sub(r"\[\s+((?:[^\[\]{}\"]|\"(?:[^\"\\]|\\.)*\")*?)\s+\]",
-                  lambda m: "[" + re.sub(r",\s*\n\s*", ", ", m.group(1)) + "]", text)
+    dump = lambda v: json.dumps(v, ensure_ascii=True)
+    entry = lambda v: "[\n" + ",\n".join(dump(x) for x in v) + "]" if isinstance(v, list) else dump(v)
     with open(path, "w", encoding="utf-8") as f:
-        f.write(text + "\n")
+        f.write("{\n" + ",\n".join(f"{dump(k)}: {entry(v)}" for k, v in obj.items()) + "\n}\n")
     print(f"{path}: {os.path.getsize(path)} bytes", file=sys.stderr)
 
 
