@@ -21,7 +21,8 @@ struct Registers {
 
 Registers cpuid(unsigned leaf, unsigned subleaf) {
   Registers r;
-  if (__get_cpuid_max(leaf & 0x80000000u, nullptr) >= leaf) __cpuid_count(leaf, subleaf, r.a, r.b, r.c, r.d);
+  // clang declares the result as int.
+  if (static_cast<unsigned>(__get_cpuid_max(leaf & 0x80000000u, nullptr)) >= leaf) __cpuid_count(leaf, subleaf, r.a, r.b, r.c, r.d);
   return r;
 }
 
