@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace zeroulp::io {
 namespace {
@@ -29,7 +30,7 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 
   bool key(string_t& name) override {
     Json& object = *stack_.back();
-    if (object.contains(name)) return fail(fmt::format("the key \"{}\" stands twice in one object", name));
+    if (object.contains(name)) return fail(fmt::format("the key {} stands twice in one object", in_quotes(name)));
     slot_ = &object[name];
     return true;
   }
