@@ -1,0 +1,7 @@
+#pragma once
+
+#include "ops/argmax/contract.h"
+
+namespace zeroulp::ops::argmax {
+void reference(Args& args);
+}

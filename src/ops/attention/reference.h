@@ -1,0 +1,7 @@
+#pragma once
+
+#include "ops/attention/contract.h"
+
+namespace zeroulp::ops::attention {
+void reference(const Args& args);
+}

@@ -1,0 +1,125 @@
+#include "ops/kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace zeroulp::ops {
+namespace {
+
+struct Wanted {
+  std::string everywhere;  // a bare name, or empty
+  std::map<std::string, std::string, std::less<>> by_op;
+};
+
+Result<Wanted> parse_wanted(std::string_view text) {
+  Wanted wanted;
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), item.size() + 1));
+    const size_t equals = item.find('=');
+    if (equals != std::string_view::npos)
+      wanted.by_op[std::string(item.substr(0, equals))] = item.substr(equals + 1);
+    else if (wanted.everywhere.empty())
+      wanted.everywhere = item;
+    else
+      return usage_error(fmt::format("--kernel: both '{}' and '{}' are meant for every op", wanted.everywhere, item));
+  }
+  return wanted;
+}
+
+// Selects one op's variant and notes which of the wanted names were met.
+class Chooser {
+ public:
+  Chooser(Wanted wanted, const CpuFeatures& cpu) : wanted_(std::move(wanted)), cpu_(cpu) {}
+
+  template <class Fn>
+  Status choose(std::string_view op, std::span<const Variant<Fn>> table, Variant<Fn>& out) {
+    std::string_view name = wanted_.everywhere;
+    if (const auto it = wanted_.by_op.find(op); it != wanted_.by_op.end()) {
+      name = it->second;
+      ++met_ops_;
+    } else if (!name.empty()) {
+      const bool has = std::any_of(table.begin(), table.end(), [&](const Variant<Fn>& v) { return v.name == name; });
+      met_everywhere_ |= has;
+      if (!has) name = "reference";
+    }
+    ZU_TRY_ASSIGN(out, select(op, table, name, cpu_));
+    return {};
+  }
+
+  Status finish() const {
+    if (met_ops_ != wanted_.by_op.size()) return usage_error("--kernel: an op before '=' is not one of the contract's ops");
+    if (!wanted_.everywhere.empty() && !met_everywhere_)
+      return usage_error(fmt::format("--kernel: no op has a variant called '{}' (zeroulp doctor lists them)", wanted_.everywhere));
+    return {};
+  }
+
+ private:
+  Wanted wanted_;
+  const CpuFeatures& cpu_;
+  size_t met_ops_ = 0;
+  bool met_everywhere_ = false;
+};
+
+// Calls visit(name, table, member) for every op.
+template <class K, class Visit>
+Status for_each_op(K& k, Visit visit) {
+  ZU_TRY(visit("argmax", argmax::variants(), k.argmax));
+  ZU_TRY(visit("attention", attention::variants(), k.attention));
+  ZU_TRY(visit("embedding", embedding::variants(), k.embedding));
+  ZU_TRY(visit("linear_s8", linear_s8::variants(), k.linear_s8));
+  ZU_TRY(visit("nll", nll::variants(), k.nll));
+  ZU_TRY(visit("quant_rows", quant_rows::variants(), k.quant_rows));
+  ZU_TRY(visit("residual", residual::variants(), k.residual));
+  ZU_TRY(visit("rmsnorm", rmsnorm::variants(), k.rmsnorm));
+  ZU_TRY(visit("rope", rope::variants(), k.rope));
+  ZU_TRY(visit("silu_mul", silu_mul::variants(), k.silu_mul));
+  return {};
+}
+
+}  // namespace
+
+std::string why_unavailable(Needs needs, const CpuFeatures& cpu) {
+  switch (needs) {
+    case Needs::kNothing: return "";
+    case Needs::kAvx2: return cpu.avx2 ? "" : "this processor lacks AVX2 with FMA";
+    case Needs::kAvx512Vnni: return cpu.avx512_vnni ? "" : "this processor lacks AVX-512 with VNNI";
+  }
+  return "unknown need";
+}
+
+std::vector<std::string> Kernels::names() const {
+  std::vector<std::string> names;
+  const Status ok = for_each_op(*this, [&](std::string_view op, auto, const auto& variant) -> Status {
+    names.push_back(fmt::format("{}={}", op, variant.name));
+    return {};
+  });
+  (void)ok;
+  return names;
+}
+
+Result<Kernels> select_kernels(std::string_view wanted, const CpuFeatures& cpu) {
+  ZU_TRY_ASSIGN(Wanted parsed, parse_wanted(wanted));
+  Chooser chooser(std::move(parsed), cpu);
+  Kernels kernels;
+  ZU_TRY(for_each_op(kernels, [&](std::string_view op, auto table, auto& out) { return chooser.choose(op, table, out); }));
+  ZU_TRY(chooser.finish());
+  return kernels;
+}
+
+std::vector<VariantStatus> variant_status(const CpuFeatures& cpu) {
+  std::vector<VariantStatus> all;
+  Kernels unused;
+  const Status ok = for_each_op(unused, [&](std::string_view, auto table, auto&) -> Status {
+    for (const auto& v : table)
+      if (std::none_of(all.begin(), all.end(), [&](const VariantStatus& s) { return s.name == v.name; }))
+        all.push_back({std::string(v.name), why_unavailable(v.needs, cpu)});
+    return {};
+  });
+  (void)ok;
+  return all;
+}
+
+}  // namespace zeroulp::ops

@@ -1,0 +1,59 @@
+// Integer linear (docs/contract.md, section 2): int8 weights, activation codes of 8 or 15 bits, exact integer sums, one epilogue.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "num/bf16.h"
+#include "num/round.h"
+#include "ops/op.h"
+
+namespace zeroulp::ops::linear_s8 {
+
+inline constexpr int64_t kMaxK = 131072;  // plane sums stay inside int32: 131072 * 127 * 127 < 2^31
+
+enum class Output {
+  kBf16,    // bf16(epilogue)
+  kF32,     // LM head: the fp32 value
+  kPartial  // the exact sums, for an exchange between tensor-parallel ranks
+};
+
+struct Args {
+  const int16_t* codes;  // [rows, k], row stride codes_stride; |code| <= 127 (width 8) or 16256 (width 15)
+  int64_t codes_stride;
+  const float* row_scales;  // sA [rows]
+  int64_t rows, k;
+  int width;
+  const int8_t* weights;  // [n, k], row stride weights_stride; -127..127
+  int64_t weights_stride, n;
+  const float* channel_scales;  // sB [n]
+  const float* bias;            // fp32 [n], or null
+  Output output;
+  void* y;  // uint16_t, float or int64_t [rows, n], row stride y_stride in elements
+  int64_t y_stride;
+};
+using Fn = void(const Args&);
+
+// y = mul(sA, mul(sB, f)), with bias fma(sA, mul(sB, f), b); f = i2f(acc), ONE rounding whatever acc's width.
+inline float epilogue(float f, float sa, float sb, const float* bias) {
+  const float scaled = sb * f;
+  return bias ? std::fma(sa, scaled, *bias) : sa * scaled;
+}
+
+// Writes one exact sum through the epilogue to its place.
+inline void store(const Args& a, int64_t row, int64_t channel, int64_t acc) {
+  const int64_t at = row * a.y_stride + channel;
+  if (a.output == Output::kPartial) {
+    static_cast<int64_t*>(a.y)[at] = acc;
+    return;
+  }
+  const float y = epilogue(num::i2f(acc), a.row_scales[row], a.channel_scales[channel], a.bias ? a.bias + channel : nullptr);
+  if (a.output == Output::kBf16)
+    static_cast<uint16_t*>(a.y)[at] = num::float_to_bf16(y);
+  else
+    static_cast<float*>(a.y)[at] = y;
+}
+
+std::span<const Variant<Fn>> variants();
+
+}  // namespace zeroulp::ops::linear_s8

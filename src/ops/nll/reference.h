@@ -1,0 +1,7 @@
+#pragma once
+
+#include "ops/nll/contract.h"
+
+namespace zeroulp::ops::nll {
+void reference(Args& args);
+}

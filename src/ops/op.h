@@ -1,0 +1,46 @@
+// An op is a folder: contract.h (arguments, scalar rule), reference.cpp (the oracle), variants.cpp (the table), cases.cpp (inputs that
+// every variant must get right), and one file per fast variant. A variant's bits equal the reference's on every admitted input.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/cpu.h"
+#include "base/result.h"
+
+// Functions that use an instruction set carry its attribute, so that no inline library code is compiled with wide instructions.
+#if defined(__x86_64__)
+#define ZU_TARGET_AVX2 __attribute__((target("avx2,fma,f16c,bmi2")))
+#define ZU_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,bmi2")))
+#endif
+
+namespace zeroulp::ops {
+
+enum class Needs { kNothing, kAvx2, kAvx512Vnni };
+
+// Empty when this processor can run it; otherwise why not, for people.
+std::string why_unavailable(Needs needs, const CpuFeatures& cpu);
+
+template <class Fn>
+struct Variant {
+  std::string_view name;  // "reference", "avx2", "avx512_vnni"
+  Needs needs;
+  Fn* run;
+};
+
+// The variant called `wanted`; with an empty `wanted` the fastest that the processor can run. Tables list slowest first.
+template <class Fn>
+Result<Variant<Fn>> select(std::string_view op, std::span<const Variant<Fn>> table, std::string_view wanted, const CpuFeatures& cpu) {
+  const Variant<Fn>* best = nullptr;
+  for (const Variant<Fn>& v : table) {
+    const std::string why = why_unavailable(v.needs, cpu);
+    if (wanted.empty() ? why.empty() : v.name == wanted) best = &v;
+    if (v.name == wanted && !why.empty())
+      return unavailable(std::string(op) + ": kernel '" + std::string(wanted) + "' cannot run here: " + why);
+  }
+  if (best == nullptr) return usage_error(std::string(op) + ": there is no kernel called '" + std::string(wanted) + "'");
+  return *best;
+}
+
+}  // namespace zeroulp::ops

@@ -1,0 +1,40 @@
+// Activation quantiser (docs/contract.md, section 1): rows of bf16 to integer codes with one fp32 scale per row.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "num/quant.h"
+#include "ops/op.h"
+
+namespace zeroulp::ops::quant_rows {
+
+struct Args {
+  const uint16_t* x;  // bf16 [rows, k], row stride x_stride
+  int64_t x_stride, rows, k;
+  int width;               // 8: codes to 127; 15: codes to 16256
+  num::RowRange range;     // see num/quant.h
+  const uint16_t* absmax;  // [rows], the rows' largest magnitudes when they are known (tensor parallelism); or null: computed here
+  int16_t* codes;          // [rows, k], row stride codes_stride
+  int64_t codes_stride;
+  float* scales;    // [rows]
+  uint8_t* faults;  // [rows], set to 1 for a row with NaN, Inf or a magnitude above the range; otherwise left alone
+};
+using Fn = void(const Args&);
+
+// The integer maximum of bits & 0x7fff: order-free, and NaN and Inf come out on top.
+inline uint16_t row_absmax(const uint16_t* x, int64_t k) {
+  uint16_t a = 0;
+  for (int64_t i = 0; i < k; ++i) a = std::max<uint16_t>(a, x[i] & 0x7FFF);
+  return a;
+}
+
+// A row outside the range. Faulted rows get codes 0 and a NaN scale, so that every value computed from them is NaN (0x7FC0).
+enum class RowKind { kNormal, kTiny, kFault };
+inline RowKind classify(uint16_t a, const num::RowRange& range) {
+  return a > range.max_bits ? RowKind::kFault : a < range.min_bits ? RowKind::kTiny : RowKind::kNormal;
+}
+
+std::span<const Variant<Fn>> variants();
+
+}  // namespace zeroulp::ops::quant_rows

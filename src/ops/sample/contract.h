@@ -1,0 +1,47 @@
+// Seeded sampling (docs/contract.md, section 8): fixed-point weights, integer sums, a counter-based random number keyed by seed, request
+// and position. A request id is never a batch slot.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "num/exp2.h"
+#include "num/philox.h"
+#include "num/round.h"
+
+namespace zeroulp::ops::sample {
+
+struct Settings {
+  float temperature = 0.0f;  // 0: argmax; otherwise in [2^-20, 2^20]
+  int64_t top_k = 0;         // 0: off
+  double top_p = 1.0;        // in (0, 1]; 1: off
+  uint64_t seed = 0;
+};
+
+// w = rne(2^30 * exp2_5(mul(sub(l, M), div_rn(log2e, T)))).
+inline uint64_t weight(float logit, float max, float factor) {
+  return static_cast<uint64_t>(num::rne64(0x1p30f * num::exp2_5((logit - max) * factor)));
+}
+
+// The random number of a draw: the first two words of Philox-4x32-10, key = seed, counter = (position, request low, request high, purpose).
+inline constexpr uint32_t kPurposeToken = 0;
+constexpr uint64_t random_bits(const Settings& s, uint32_t position, uint64_t request, uint32_t purpose = kPurposeToken) {
+  const num::PhiloxCounter r = num::philox_4x32_10(
+      {position, static_cast<uint32_t>(request), static_cast<uint32_t>(request >> 32), purpose}, s.seed);
+  return (uint64_t{r[0]} << 32) | r[1];
+}
+
+// Draws tokens; keeps its scratch between calls. Temperature, then top-k, then top-p; candidates in order of (logit descending, index
+// ascending); the draw walks the kept indices in ascending order and takes the first with cum > umulhi(random, S).
+class Sampler {
+ public:
+  explicit Sampler(int64_t vocabulary);
+  // The token for the logits [count]; -1 when a logit is NaN or +-infinite.
+  int64_t draw(const float* logits, int64_t count, const Settings& settings, uint32_t position, uint64_t request);
+
+ private:
+  std::vector<uint64_t> weights_;
+  std::vector<int32_t> order_;
+};
+
+}  // namespace zeroulp::ops::sample

@@ -1,0 +1,7 @@
+#pragma once
+
+#include "ops/silu_mul/contract.h"
+
+namespace zeroulp::ops::silu_mul {
+void reference(const Args& args);
+}
