@@ -18,7 +18,7 @@ struct Args {
   const uint16_t* x;  // bf16 [rows, d], row stride x_stride
   int64_t x_stride, rows, d;
   const uint16_t* weight;  // bf16 [d]
-  float eps;
+  float eps;  // above zero
   uint16_t* y;  // bf16 [rows, d], row stride y_stride; may be x itself
   int64_t y_stride;
 };
@@ -35,10 +35,11 @@ inline int64_t square_term(uint16_t x, int e_max) {
   return shift >= 0 ? m * m << shift : shift > -64 ? m * m >> -shift : 0;
 }
 
-// 1 / sqrt(mean of squares + eps) from the integer sum.
+// 1 / sqrt(mean of squares + eps) from the integer sum. A mean that overflows (also by an Inf or NaN in the row) makes the whole row NaN:
+// 1 / sqrt(Inf) = 0 would turn it into zeros that no later range check could notice.
 inline float reciprocal_rms(int64_t sum, int e_max, int64_t d, float eps) {
   const float mean = num::ldexp_rn(num::i2f(sum), 2 * (e_max - 134) - 26) / static_cast<float>(d);
-  return 1.0f / std::sqrt(mean + eps);
+  return num::is_finite(mean) ? 1.0f / std::sqrt(mean + eps) : num::bf16_to_float(num::kBf16Nan);
 }
 
 inline uint16_t scaled(uint16_t x, float r, uint16_t weight) {
