@@ -46,7 +46,10 @@ bool store_value(const View<std::byte>& block, const Layout& layout, int64_t slo
 bool store(std::byte* block, const Layout& layout, int64_t slot, const uint16_t* k, const uint16_t* v) {
   const View<std::byte> view(block, layout);
   const bool key_good = store_key(view, layout, slot, k);
-  return store_value(view, layout, slot, v) && key_good;
+  const bool value_good = store_value(view, layout, slot, v);
+  // A value row has no NaN code or exponent, so the key's scale carries its fault: whoever attends to this position meets it.
+  if (!value_good) view.key_scales[slot] = num::bf16_to_float(num::kBf16Nan);
+  return key_good && value_good;
 }
 
 }  // namespace zeroulp::ops::kv_cache
