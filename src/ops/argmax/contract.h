@@ -1,4 +1,5 @@
-// Greedy choice (docs/contract.md, section 8): the lowest index of the largest logit; -0 equals +0; any NaN is an error.
+// Greedy choice (docs/contract.md, section 8): the lowest index of the largest logit; -0 equals +0; a logit that is NaN or
+// infinite is an error wherever it stands.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace zeroulp::ops::argmax {
 struct Args {
   const float* logits;  // [count], count >= 1, vocabulary padding excluded
   int64_t count;
-  int64_t index = -1;  // out; -1 when a logit is NaN
+  int64_t index = -1;  // out; -1 when a logit is NaN or infinite
 };
 using Fn = void(Args&);
 

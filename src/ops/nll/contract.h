@@ -14,7 +14,7 @@ struct Args {
   const float* logits;  // [count], count >= 1, finite
   int64_t count;
   int64_t target;      // in [0, count)
-  int64_t result = 0;  // out: -log2 p(target) * 2^24; -1 when a logit is NaN or infinite
+  int64_t result = 0;  // out: -log2 p(target) * 2^24; -1 when a logit is NaN or infinite, or the target too far below
 };
 using Fn = void(Args&);
 
@@ -43,9 +43,11 @@ constexpr int64_t log2_q24(uint64_t v) {
 static_assert(log2_q24(1) == 0 && log2_q24(uint64_t{1} << 40) == int64_t{40} << 24);
 static_assert(log2_q24(3) == 26591258, "log2(3) * 2^24 = 26591258.1");
 
-// From S to the result.
+// From S to the result. A target 2^22 bits or more below the maximum is a range error, as a score of that size is in attention.
 inline int64_t finish(uint64_t sum, float max, float target_logit) {
-  return log2_q24(sum) - (int64_t{40} << 24) + num::rne64(0x1p24f * ((max - target_logit) * num::kLog2E));
+  const float below = (max - target_logit) * num::kLog2E;
+  if (!(below < 0x1p22f)) return -1;
+  return log2_q24(sum) - (int64_t{40} << 24) + num::rne64(0x1p24f * below);
 }
 
 std::span<const Variant<Fn>> variants();

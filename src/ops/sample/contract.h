@@ -36,7 +36,7 @@ constexpr uint64_t random_bits(const Settings& s, uint32_t position, uint64_t re
 class Sampler {
  public:
   explicit Sampler(int64_t vocabulary);
-  // The token for the logits [count]; -1 when a logit is NaN or +-infinite.
+  // The token for the logits [count]; -1 when a logit is NaN or infinite, at any temperature.
   int64_t draw(const float* logits, int64_t count, const Settings& settings, uint32_t position, uint64_t request);
 
  private:

@@ -31,11 +31,9 @@ int64_t Sampler::draw(const float* logits, int64_t count, const Settings& s, uin
   argmax::reference(best);
   if (best.index < 0 || s.temperature == 0.0f) return best.index;
   const float max = logits[best.index];
-  if (!num::is_finite(max)) return -1;
   const float factor = num::kLog2E / s.temperature;
   const auto n = static_cast<size_t>(count);
   for (size_t i = 0; i < n; ++i) {
-    if (!num::is_finite(logits[i])) return -1;
     weights_[i] = weight(logits[i], max, factor);
     order_[i] = static_cast<int32_t>(i);
   }
