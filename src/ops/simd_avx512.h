@@ -1,0 +1,75 @@
+// AVX-512 spellings of num's rules, sixteen lanes at a time; otherwise as simd_avx2.h. Parts are masks: first(count).
+#pragma once
+
+#include "ops/op.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "num/bf16.h"
+
+namespace zeroulp::ops::avx512 {
+
+inline constexpr __mmask16 kAll = 0xFFFF;
+// The first `count` of 16 and of 64 lanes; larger counts give all.
+inline __mmask16 first(int64_t count) { return static_cast<__mmask16>(count >= 16 ? 0xFFFFu : (1u << count) - 1); }
+inline __mmask64 first_bytes(int64_t count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
+
+// num::bf16_to_float; lanes outside the mask are 0 and are not read.
+ZU_TARGET_AVX512 inline __m512 load_bf16(const uint16_t* p, __mmask16 lanes = kAll) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, p)), 16));
+}
+
+// num::float_to_bf16: RNE, NaN to 0x7FC0.
+ZU_TARGET_AVX512 inline __m256i to_bf16(__m512 v) {
+  const __m512i b = _mm512_castps_si512(v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(b, _mm512_set1_epi32(0x7FFF)), odd), 16);
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, is_nan, _mm512_set1_epi32(num::kBf16Nan)));
+}
+ZU_TARGET_AVX512 inline void store_bf16(uint16_t* p, __m512 v, __mmask16 lanes = kAll) {
+  _mm256_mask_storeu_epi16(p, lanes, to_bf16(v));
+}
+
+// num::i2f of sixteen integers 2^shift * high + low, 0 <= shift < 32: exact in 64 bits, then one rounding.
+ZU_TARGET_AVX512 inline __m512 i2f_planes(__m512i high, __m512i low, unsigned shift) {
+  const __m512i h0 = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(high)), shift);
+  const __m512i h1 = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(high, 1)), shift);
+  const __m256 f0 = _mm512_cvtepi64_ps(_mm512_add_epi64(h0, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(low))));
+  const __m256 f1 = _mm512_cvtepi64_ps(_mm512_add_epi64(h1, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(low, 1))));
+  return _mm512_insertf32x8(_mm512_castps256_ps512(f0), f1, 1);
+}
+
+// p * 2^k for integral k in [-126, 127].
+ZU_TARGET_AVX512 inline __m512 mul_pow2(__m512 p, __m512 k) {
+  const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(k), _mm512_set1_epi32(127));
+  return _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23)));
+}
+
+// num::split_nearest, num::exp2_3 and num::exp2_5. NaN stays NaN.
+ZU_TARGET_AVX512 inline __m512 nearest(__m512 d) {
+  const __m512 magic = _mm512_set1_ps(12582912.0f);
+  return _mm512_sub_ps(_mm512_add_ps(d, magic), magic);
+}
+ZU_TARGET_AVX512 inline __m512 exp2_3(__m512 d) {
+  d = _mm512_max_ps(_mm512_set1_ps(-126.0f), d);
+  const __m512 k = nearest(d), f = _mm512_sub_ps(d, k);
+  __m512 p = _mm512_fmadd_ps(f, _mm512_set1_ps(0x1.c2a178p-5f), _mm512_set1_ps(0x1.f00c10p-3f));
+  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(0x1.62f5fap-1f));
+  return mul_pow2(_mm512_fmadd_ps(f, p, _mm512_set1_ps(1.0f)), k);
+}
+ZU_TARGET_AVX512 inline __m512 exp2_5(__m512 d) {
+  d = _mm512_min_ps(_mm512_set1_ps(126.0f), _mm512_max_ps(_mm512_set1_ps(-126.0f), d));
+  const __m512 k = nearest(d), f = _mm512_sub_ps(d, k);
+  __m512 p = _mm512_fmadd_ps(f, _mm512_set1_ps(0x1.5bb9ecp-10f), _mm512_set1_ps(0x1.3cea82p-7f));
+  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(0x1.c6b754p-5f));
+  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(0x1.ebf9bcp-3f));
+  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(0x1.62e42ap-1f));
+  return mul_pow2(_mm512_fmadd_ps(f, p, _mm512_set1_ps(1.0f)), k);
+}
+
+}  // namespace zeroulp::ops::avx512
+#endif
