@@ -63,8 +63,9 @@ std::string svg(const BarChart& chart, int width) {
 
   Svg out(width, chart.value_label);
   const bool narrow = width < kNarrow;
-  const double left = label_column(labels, width) + 6, right = text_room + 10, plot = width - left - right;
   const Axis axis = linear_axis(low, high, narrow ? 3 : 5);
+  const double left = std::max(label_column(labels, width) + 6, text_width(axis.ticks.front().label) / 2);
+  const double plot = width - left - std::max(text_room + 10, text_width(axis.ticks.back().label) / 2);
   const auto x_of = [&](double v) { return left + plot * axis.position(v); };
 
   double y = out.legend(0, legend_names(chart.series));
@@ -79,7 +80,7 @@ std::string svg(const BarChart& chart, int width) {
   for (const auto& bar : chart.bars) {
     const double group = static_cast<double>(bar.values.size()) * (kThick + kThickGap);
     if (narrow) {
-      out.text(left, y + 11, shorten(bar.label, columns_in(width - left)));
+      out.text(left, y + 11, shorten(bar.label, columns_in(width - left)), Anchor::kStart, "value");
       y += kLabelLine;
     } else {
       out.text(left - 10, y + group / 2 + 3, shorten(bar.label, columns_in(left - 12)), Anchor::kEnd);
@@ -117,9 +118,9 @@ std::string svg(const Histogram& chart, int width) {
       if (c > 0) low = std::min(low, c), high = std::max(high, c);
   }
   const bool narrow = width < kNarrow;
-  // On a log axis a bar of the smallest count must still be seen: the axis starts a decade below it.
-  const Axis axis =
-      chart.scale == Scale::kLog ? log_axis(high > 0 ? low / 2 : 1, std::max(high, 10.0), 6) : linear_axis(0, high, 5);
+  // On a log axis a bar of the smallest count must still be seen: the axis starts at half of it.
+  const Axis axis = chart.scale == Scale::kLog ? log_axis(high > 0 ? low / 2 : 1, std::max(high, 10.0), narrow ? 5 : 8)
+                                               : linear_axis(0, high, 5);
   std::vector<std::string> tick_labels;
   for (const Tick& t : axis.ticks) tick_labels.push_back(t.label);
 
@@ -160,7 +161,7 @@ std::string svg(const DivergenceChart& chart, int width) {
   }
   Svg out(width, "tokens up to the first difference");
   const bool narrow = width < kNarrow;
-  const double left = label_column(labels, width) + 6, plot = width - left - widest(texts) - 14;
+  const double left = label_column(labels, width) + 6, plot = width - left - widest(texts) - 10;
   Axis axis = linear_axis(0, static_cast<double>(std::max<int64_t>(chart.length, 1)), narrow ? 4 : 8);
   axis.high = static_cast<double>(std::max<int64_t>(chart.length, 1));
   std::erase_if(axis.ticks, [&](const Tick& t) { return t.value > axis.high; });
@@ -175,7 +176,7 @@ std::string svg(const DivergenceChart& chart, int width) {
   for (const auto& row : chart.rows) {
     const double group = static_cast<double>(row.first_difference.size()) * (kRow + kRowGap);
     if (narrow) {
-      out.text(left, y + 11, shorten(row.label, columns_in(width - left)));
+      out.text(left, y + 11, shorten(row.label, columns_in(width - left)), Anchor::kStart, "value");
       y += kLabelLine;
     } else {
       out.text(left - 10, y + group / 2 + 2, shorten(row.label, columns_in(left - 12)), Anchor::kEnd);

@@ -110,8 +110,13 @@ std::string svg(const HeatMap& chart, int width) {
   const double columns = static_cast<double>(std::max<size_t>(chart.columns.size(), 1));
   const double label = std::min(widest(chart.rows) + 12, 0.3 * width);
   const double left = (chart.row_label.empty() ? 0 : 18) + label;
-  const double cell = std::min((width - left) / columns, 96.0), tall = std::min(std::max(cell, 18.0), 30.0);
-  const bool readable = widest_cell + 6 <= cell, slanted = widest(chart.columns) + 6 > cell;
+  double cell = std::min((width - left) / columns, 96.0);
+  const bool slanted = widest(chart.columns) + 6 > cell;
+  // The last slanted name leans out over the right edge.
+  if (slanted)
+    cell = std::min(cell, (width - left - std::min(0.85 * text_width(chart.columns.back()), 110.0)) / (columns - 0.5));
+  const double tall = std::min(std::max(cell, 18.0), 30.0);
+  const bool readable = widest_cell + 6 <= cell;
   const double head =
       (chart.column_label.empty() ? 0 : 18) + (slanted ? std::min(0.75 * widest(chart.columns), 110.0) + 14 : 20);
 
@@ -138,21 +143,31 @@ std::string svg(const HeatMap& chart, int width) {
       const double strength = shaded ? 0.06 + 0.94 * shade(v) : 0;
       out.rect(x + 1, y + 1, cell - 2, tall - 2, shaded ? "heat" : "heat-none", hint,
                shaded ? fmt::format("fill-opacity:{}", coordinate(strength)) : "");
-      if (readable) out.text(x + cell / 2, y + tall / 2 + 4, text, Anchor::kMiddle, strength > 0.55 ? "on-heat" : "value");
+      if (readable) out.text(x + cell / 2, y + tall / 2 + 4, text, Anchor::kMiddle, strength > 0.55 ? "on-heat" : "");
     }
   }
   double bottom = head + tall * static_cast<double>(chart.rows.size());
   if (!chart.row_label.empty()) out.vertical_text(12, (head + bottom) / 2, chart.row_label);
   bottom += 14;
-  // The key: five shades from the least to the greatest value.
+  // The key: what is shaded, and five shades from the least to the greatest value.
   if (bounds.low <= bounds.high) {
-    const std::string low = significant(bounds.low, 3), high = significant(bounds.high, 3) + "  " + chart.value_label;
+    const std::string low = significant(bounds.low, 3);
     double x = left;
-    out.text(x, bottom + 10, low, Anchor::kStart, "tick");
-    x += text_width(low) + 8;
+    const auto put = [&](std::string_view text) {
+      out.text(x, bottom + 10, text, Anchor::kStart, "tick");
+      x += text_width(text) + 8;
+    };
+    if (x + text_width(chart.value_label + low) + 180 < width) {
+      put(chart.value_label + ":");
+    } else {
+      out.text(x, bottom + 10, chart.value_label + ":", Anchor::kStart, "tick");
+      bottom += 18;
+    }
+    put(low);
     for (int i = 0; i < 5; ++i, x += 18)
       out.rect(x, bottom, 18, 12, "heat", "", fmt::format("fill-opacity:{}", coordinate(0.06 + 0.94 * i / 4)));
-    out.text(x + 8, bottom + 10, high, Anchor::kStart, "tick");
+    x += 8;
+    put(significant(bounds.high, 3));
     bottom += 20;
   }
   return out.finish(bottom);

@@ -52,10 +52,10 @@ std::string superscript(int value) {
   return out;
 }
 
-std::string power_label(int e) {
-  if (e >= 0 && e <= 3) return fmt::format("{:.0f}", power_of_ten(e));
-  if (e < 0 && e >= -2) return fmt::format("{:.{}f}", power_of_ten(e), -e);
-  return "10" + superscript(e);
+// Of m * 10^e. Plain where every number of the axis can be: from 0.001 to 100k.
+std::string log_label(int m, int e, bool plain) {
+  if (plain) return tick_label(multiple(1, m, e), e);
+  return (m == 1 ? "10" : fmt::format("{}\u00b710", m)) + superscript(e);
 }
 
 }  // namespace
@@ -103,15 +103,24 @@ Axis linear_axis(double low, double high, int target) {
 }
 
 Axis log_axis(double low, double high, int target) {
-  if (!(low > 0) || !(high > 0) || !std::isfinite(low) || !std::isfinite(high)) low = high = 1;
+  if (!(low > 0) || !(high > 0) || !std::isfinite(low) || !std::isfinite(high)) low = 1, high = 10;
   if (low > high) std::swap(low, high);
-  const int first = decade(low);
-  int last = decade(high);
-  if (power_of_ten(last) < high) ++last;
-  if (last == first) ++last;
-  const int step = std::max(1, (last - first + target - 1) / std::max(1, target));
-  Axis axis{.scale = Scale::kLog, .low = power_of_ten(first), .high = power_of_ten(last), .ticks = {}};
-  for (int e = first; e <= last; e += step) axis.ticks.push_back({power_of_ten(e), power_label(e)});
+  // Positions count the round numbers 1, 2, 5, 10, 20, ...: three to a decade.
+  constexpr int kMantissas[] = {1, 2, 5};
+  const auto floor_third = [](int position) { return position >= 0 ? position / 3 : (position - 2) / 3; };
+  const auto mantissa = [&](int position) { return kMantissas[position - 3 * floor_third(position)]; };
+  const auto value = [&](int position) { return multiple(1, mantissa(position), floor_third(position)); };
+  int first = 3 * decade(low), last = 3 * decade(high);
+  while (value(first + 1) <= low) ++first;
+  while (value(last) < high) ++last;
+  if (first == last) --first, ++last;
+
+  Axis axis{.scale = Scale::kLog, .low = value(first), .high = value(last), .ticks = {}};
+  const bool plain = axis.low >= 1e-3 && axis.high <= 1e5;
+  const bool all = last - first <= target;
+  const int step = 3 * std::max(1, ((last - first) / 3 + target - 1) / std::max(1, target));
+  for (int i = all ? first : 3 * floor_third(first + 2); i <= last; i += all ? 1 : step)
+    axis.ticks.push_back({value(i), log_label(mantissa(i), floor_third(i), plain)});
   return axis;
 }
 

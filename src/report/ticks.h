@@ -13,7 +13,7 @@ struct Tick {
   std::string label;
 };
 
-// An axis from `low` to `high` in data units, widened so that both ends are ticks (linear) or decades (log).
+// An axis from `low` to `high` in data units, widened to round numbers.
 struct Axis {
   Scale scale = Scale::kLinear;
   double low = 0, high = 1;
@@ -25,7 +25,8 @@ struct Axis {
 
 // About `target` ticks at multiples of 1, 2 or 5 times a power of ten. Non-finite or equal bounds give a unit-wide axis.
 Axis linear_axis(double low, double high, int target);
-// Ticks at powers of ten, thinned to about `target`. `low` and `high` must be positive; else a decade around 1.
+// Ends at 1, 2 or 5 times a power of ten; ticks at powers of ten, thinned to about `target`, or at all of the former where there is
+// room. `low` and `high` must be positive; else a decade from 1.
 Axis log_axis(double low, double high, int target);
 
 }  // namespace zeroulp::report

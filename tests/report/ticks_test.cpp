@@ -43,10 +43,26 @@ TEST(Ticks, UnusableBoundsStillGiveAnAxis) {
   }
 }
 
-TEST(Ticks, LogTicksArePowersOfTen) {
+TEST(Ticks, LogTicksArePowersOfTenOrRoundNumbersWhereThereIsRoom) {
   EXPECT_EQ(labels(log_axis(1, 1000, 6)), "1 10 100 1000");
-  EXPECT_EQ(labels(log_axis(0.02, 30000, 8)), "0.01 0.1 1 10 100 1000 10\u2074 10\u2075");
-  EXPECT_EQ(labels(log_axis(1e-9, 1, 3)), "10\u207b\u2079 10\u207b\u2076 10\u207b\u00b3 1");
+  EXPECT_EQ(labels(log_axis(1, 1000, 9)), "1 2 5 10 20 50 100 200 500 1000");
+  EXPECT_EQ(labels(log_axis(0.02, 30000, 8)), "0.1 1 10 100 1000 10k");
+  EXPECT_EQ(labels(log_axis(1e-9, 1, 3)), "10\u207b\u2079 10\u207b\u2076 10\u207b\u00b3 10\u2070");
+  EXPECT_EQ(labels(log_axis(3e-7, 8e-7, 5)), "2\u00b710\u207b\u2077 5\u00b710\u207b\u2077 10\u207b\u2076");
+}
+
+TEST(Ticks, LogAxesHugTheirData) {
+  for (const double low : {1e-12, 0.003, 0.7, 1.0, 99.0, 3e8})
+    for (const double factor : {1.0, 1.5, 30.0, 1e7})
+      for (const int target : {3, 5, 8}) {
+        const Axis axis = log_axis(low, low * factor, target);
+        EXPECT_LE(axis.low, low);
+        EXPECT_GT(axis.low, low / 6);
+        EXPECT_GE(axis.high, low * factor);
+        EXPECT_LT(axis.high, low * factor * 6);
+        EXPECT_GE(axis.ticks.size(), 1u);
+        EXPECT_LE(axis.ticks.size(), static_cast<size_t>(target) + 2);
+      }
 }
 
 TEST(Ticks, PositionsRunFromZeroToOne) {
