@@ -76,6 +76,12 @@ std::string svg(const BarChart& chart, int width) {
     height += static_cast<double>(bar.values.size()) * (kThick + kThickGap) + kGroupGap + (narrow ? kLabelLine : 0);
   vertical_axis_lines(out, axis, left, plot, top, top + height);
 
+  struct Value {
+    double x, y;
+    std::string text;
+    bool measured;
+  };
+  std::vector<Value> values;  // written last, over the reference lines
   y = top + kGroupGap / 2;
   for (const auto& bar : chart.bars) {
     const double group = static_cast<double>(bar.values.size()) * (kThick + kThickGap);
@@ -95,7 +101,7 @@ std::string svg(const BarChart& chart, int width) {
         out.rect(x, y, std::max(end - x, v != 0 ? 1.0 : 0.0), kThick, series_class(s),
                  hint_text(bar.label, chart.series, s, text));
       }
-      out.text(end + 6, y + kThick - 4, text, Anchor::kStart, std::isfinite(v) ? "value" : "value muted");
+      values.push_back({end + 6, y + kThick - 4, text, std::isfinite(v)});
     }
     y += kGroupGap;
   }
@@ -106,6 +112,7 @@ std::string svg(const BarChart& chart, int width) {
     const bool to_left = x + 6 + text_width(r.label) > width;
     out.text(to_left ? x - 6 : x + 6, line_top - 5, r.label, to_left ? Anchor::kEnd : Anchor::kStart, "reference-label");
   }
+  for (const Value& v : values) out.text(v.x, v.y, v.text, Anchor::kStart, v.measured ? "value" : "value muted");
   out.text(left + plot / 2, top + height + 36, chart.value_label, Anchor::kMiddle, "label");
   return out.finish(top + height + 44);
 }
@@ -161,7 +168,7 @@ std::string svg(const DivergenceChart& chart, int width) {
   }
   Svg out(width, "tokens up to the first difference");
   const bool narrow = width < kNarrow;
-  const double left = label_column(labels, width) + 6, plot = width - left - widest(texts) - 10;
+  const double left = label_column(labels, width) + 6, plot = width - left - widest(texts) - 14;
   Axis axis = linear_axis(0, static_cast<double>(std::max<int64_t>(chart.length, 1)), narrow ? 4 : 8);
   axis.high = static_cast<double>(std::max<int64_t>(chart.length, 1));
   std::erase_if(axis.ticks, [&](const Tick& t) { return t.value > axis.high; });

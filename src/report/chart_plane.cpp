@@ -56,7 +56,8 @@ std::string svg(const PointChart& chart, int width) {
 
   Svg out(width, chart.y_label + " by " + chart.x_label);
   const double top = out.legend(0, names.size() > 1 ? names : std::vector<std::string>{}) + 10;
-  const double left = widest(tick_labels) + 30, plot = width - left - 14, height = narrow ? 200 : 280, bottom = top + height;
+  const double left = widest(tick_labels) + 30, plot = width - left - text_width(x_axis.ticks.back().label) / 2 - 2,
+               height = narrow ? 200 : 280, bottom = top + height;
   const auto x_of = [&](double v) { return left + plot * x_axis.position(v); };
   const auto y_of = [&](double v) { return bottom - height * y_axis.position(v); };
   for (const Tick& t : y_axis.ticks) {
