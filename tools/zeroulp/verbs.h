@@ -4,5 +4,6 @@
 namespace zeroulp::cli {
 
 int cmd_doctor(int argc, char** argv);
+int cmd_tokenize(int argc, char** argv);
 
 }  // namespace zeroulp::cli
