@@ -44,6 +44,8 @@ ZU_TARGET_AVX2 inline __m128i to_bf16(__m256 v) {
   const __m256i r = _mm256_blendv_epi8(rounded, _mm256_set1_epi32(num::kBf16Nan), is_nan);
   return _mm_packus_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256(r, 1));
 }
+// The same rounding, left as binary32.
+ZU_TARGET_AVX2 inline __m256 round_bf16(__m256 v) { return widen_bf16(to_bf16(v)); }
 ZU_TARGET_AVX2 inline void store_bf16(uint16_t* p, __m256 v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), to_bf16(v)); }
 ZU_TARGET_AVX2 inline void store_bf16_part(uint16_t* p, __m256 v, int64_t count) {
   alignas(16) uint16_t lanes[8];
@@ -95,6 +97,32 @@ ZU_TARGET_AVX2 inline int64_t sum_lanes_64(__m256i v) {
 ZU_TARGET_AVX2 inline __m256i widen_sum(__m256i v) {
   return _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(v)),
                           _mm256_cvtepi32_epi64(_mm256_extracti128_si256(v, 1)));
+}
+
+// The largest of finite numbers; of -0 and +0 either. `finite` is false when some number is not, and `max` then means nothing.
+struct MaxScan {
+  float max;
+  bool finite;
+};
+ZU_TARGET_AVX2 inline MaxScan scan_max(const float* x, int64_t count) {
+  const __m256i infinity = _mm256_set1_epi32(0x7F800000);
+  __m256 max = _mm256_set1_ps(x[0]);
+  __m256i bad = _mm256_setzero_si256();
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m256 v = _mm256_loadu_ps(x + i);
+    bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_castps_si256(v), infinity), infinity));
+    max = _mm256_max_ps(max, v);
+  }
+  alignas(32) float lanes[8];
+  _mm256_store_ps(lanes, max);
+  MaxScan s{x[0], _mm256_testz_si256(bad, bad) != 0};
+  for (const float lane : lanes) s.max = lane > s.max ? lane : s.max;
+  for (; i < count; ++i) {
+    s.finite &= num::is_finite(x[i]);
+    s.max = x[i] > s.max ? x[i] : s.max;
+  }
+  return s;
 }
 
 }  // namespace zeroulp::ops::avx2

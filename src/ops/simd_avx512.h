@@ -30,6 +30,10 @@ ZU_TARGET_AVX512 inline __m256i to_bf16(__m512 v) {
   const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
   return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, is_nan, _mm512_set1_epi32(num::kBf16Nan)));
 }
+// The same rounding, left as binary32.
+ZU_TARGET_AVX512 inline __m512 round_bf16(__m512 v) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(to_bf16(v)), 16));
+}
 ZU_TARGET_AVX512 inline void store_bf16(uint16_t* p, __m512 v, __mmask16 lanes = kAll) {
   _mm256_mask_storeu_epi16(p, lanes, to_bf16(v));
 }
@@ -69,6 +73,24 @@ ZU_TARGET_AVX512 inline __m512 exp2_5(__m512 d) {
   p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(0x1.ebf9bcp-3f));
   p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(0x1.62e42ap-1f));
   return mul_pow2(_mm512_fmadd_ps(f, p, _mm512_set1_ps(1.0f)), k);
+}
+
+// The largest of finite numbers; of -0 and +0 either. `finite` is false when some number is not, and `max` then means nothing.
+struct MaxScan {
+  float max;
+  bool finite;
+};
+ZU_TARGET_AVX512 inline MaxScan scan_max(const float* x, int64_t count) {
+  const __m512 start = _mm512_set1_ps(x[0]);
+  const __m512i infinity = _mm512_set1_epi32(0x7F800000);
+  __m512 max = start;
+  unsigned bad = 0;
+  for (int64_t i = 0; i < count; i += 16) {
+    const __m512 v = _mm512_mask_loadu_ps(start, first(count - i), x + i);
+    bad |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(_mm512_castps_si512(v), infinity), infinity);
+    max = _mm512_max_ps(max, v);
+  }
+  return {_mm512_reduce_max_ps(max), bad == 0};
 }
 
 }  // namespace zeroulp::ops::avx512

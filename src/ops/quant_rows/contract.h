@@ -12,10 +12,11 @@ namespace zeroulp::ops::quant_rows {
 struct Args {
   const uint16_t* x;  // bf16 [rows, k], row stride x_stride
   int64_t x_stride, rows, k;
-  int width;               // 8: codes to 127; 15: codes to 16256
-  num::RowRange range;     // see num/quant.h
-  const uint16_t* absmax;  // [rows], the rows' largest magnitudes when they are known (tensor parallelism); or null: computed here
-  int16_t* codes;          // [rows, k], row stride codes_stride
+  int width;            // 8: codes to 127; 15: codes to 16256
+  num::RowRange range;  // see num/quant.h
+  const uint16_t*
+      absmax;      // [rows], the rows' largest magnitudes when they are known (tensor parallelism); or null: computed here
+  int16_t* codes;  // [rows, k], row stride codes_stride
   int64_t codes_stride;
   float* scales;    // [rows]
   uint8_t* faults;  // [rows], set to 1 for a row with NaN, Inf or a magnitude above the range; otherwise left alone
@@ -33,6 +34,20 @@ inline uint16_t row_absmax(const uint16_t* x, int64_t k) {
 enum class RowKind { kNormal, kTiny, kFault };
 inline RowKind classify(uint16_t a, const num::RowRange& range) {
   return a > range.max_bits ? RowKind::kFault : a < range.min_bits ? RowKind::kTiny : RowKind::kNormal;
+}
+
+// Sets the scale and the fault of a row whose largest magnitude is `top`. Returns what x is multiplied by to give its code; 0 when every
+// code of the row is 0.
+inline float begin_row(const Args& a, int64_t row, uint16_t top) {
+  const RowKind kind = classify(top, a.range);
+  if (kind == RowKind::kFault) a.faults[row] = 1;
+  if (kind != RowKind::kNormal) {
+    a.scales[row] = kind == RowKind::kTiny ? 1.0f : num::bf16_to_float(num::kBf16Nan);
+    return 0.0f;
+  }
+  const float largest = num::bf16_to_float(top);
+  a.scales[row] = num::quant_scale(largest, a.width);
+  return num::quant_multiplier(largest, a.width);
 }
 
 std::span<const Variant<Fn>> variants();
