@@ -1,0 +1,284 @@
+// linear_s8 on AVX-512 VNNI. vpdpbusd multiplies unsigned by signed bytes: weights become w + 128 (a flip of the top bit), and
+// 128 * sum(plane) is taken off again. The 15-bit codes go as two int8 planes, acc = 128 * hi + lo.
+//
+// Bound: the sum of a plane with the weights is below 2^31 to K = 131072 (contract.h). The sum with w + 128 may pass it, but vpdpbusd
+// wraps (vpdpbusds, which saturates, must not be used) and the subtraction wraps back. Proof: tests/ops/linear_s8_test.cpp.
+//
+// Few rows: each channel's weights are read once, in place, along K, with 4 channels in flight. Many rows: 32 channels are packed so
+// that a vector holds 4 codes of 16 channels; sums then need no work across lanes.
+#include <algorithm>
+#include <vector>
+
+#include "ops/linear_s8/fast.h"
+#include "ops/simd_avx512.h"
+
+#if defined(__x86_64__)
+namespace zeroulp::ops::linear_s8 {
+namespace {
+
+constexpr int64_t kVector = 64;           // bytes
+constexpr int64_t kPanel = 64;            // few rows: channels whose sums wait for the epilogue
+constexpr int64_t kFewRows = 11;          // up to here packing the weights does not pay
+constexpr int64_t kChunkBytes = 1 << 20;  // activation planes that are worked on together: they stay in the second-level cache
+constexpr int64_t kNarrowK = 1040;        // up to here 128 * hi + lo stays inside int32
+static_assert(kNarrowK * 16256 * 127 < (int64_t{1} << 31));
+
+// Memory of one thread, kept between calls.
+int8_t* scratch(std::vector<int8_t>& memory, int64_t bytes) {
+  if (static_cast<int64_t>(memory.size()) < bytes + kVector) memory.resize(static_cast<size_t>(bytes + kVector));
+  const auto address = reinterpret_cast<uintptr_t>(memory.data());
+  return memory.data() + (kVector - address % kVector) % kVector;
+}
+
+// Some rows' codes as int8 planes: [row][plane][padded], zero behind k.
+struct Planes {
+  int8_t* bytes;
+  int64_t padded;                 // an odd multiple of 64, so that rows do not fall on the same cache sets
+  std::vector<int32_t>& offsets;  // [row][plane]: 128 * sum(plane)
+};
+
+ZU_TARGET_AVX512 void pack_row(const int16_t* codes, int64_t k, int planes, int64_t padded, int8_t* out, int32_t* offsets) {
+  const __m512i ones = _mm512_set1_epi16(1);
+  __m512i sum_hi = _mm512_setzero_si512(), sum_lo = sum_hi;
+  for (int64_t i = 0; i < padded; i += 32) {
+    const auto lanes = static_cast<__mmask32>(avx512::first_bytes(std::clamp<int64_t>(k - i, 0, 32)));
+    const __m512i q = _mm512_maskz_loadu_epi16(lanes, codes + i);
+    __m512i hi = q;
+    if (planes == 2) {
+      hi = _mm512_srai_epi16(_mm512_add_epi16(q, _mm512_set1_epi16(64)), 7);
+      const __m512i lo = _mm512_sub_epi16(q, _mm512_slli_epi16(hi, 7));
+      sum_lo = _mm512_add_epi32(sum_lo, _mm512_madd_epi16(lo, ones));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + padded + i), _mm512_cvtepi16_epi8(lo));
+    }
+    sum_hi = _mm512_add_epi32(sum_hi, _mm512_madd_epi16(hi, ones));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), _mm512_cvtepi16_epi8(hi));
+  }
+  offsets[0] = 128 * _mm512_reduce_add_epi32(sum_hi);
+  if (planes == 2) offsets[1] = 128 * _mm512_reduce_add_epi32(sum_lo);
+}
+
+void pack_rows(const Args& a, int64_t row, int64_t count, int planes, const Planes& to) {
+  to.offsets.resize(static_cast<size_t>(count * planes));
+  for (int64_t r = 0; r < count; ++r)
+    pack_row(a.codes + (row + r) * a.codes_stride, a.k, planes, to.padded, to.bytes + r * planes * to.padded,
+             to.offsets.data() + r * planes);
+}
+
+// linear_s8::store for sixteen channels of one row from the sums of its planes.
+template <int P>
+ZU_TARGET_AVX512 inline void store16(const Args& a, int64_t row, int64_t channel, __mmask16 lanes, __m512i hi, __m512i lo) {
+  const int64_t at = row * a.y_stride + channel;
+  if (a.output == Output::kPartial) {
+    __m512i halves[2] = {_mm512_cvtepi32_epi64(_mm512_castsi512_si256(hi)),
+                         _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(hi, 1))};
+    if (P == 2) {
+      halves[0] = _mm512_add_epi64(_mm512_slli_epi64(halves[0], 7), _mm512_cvtepi32_epi64(_mm512_castsi512_si256(lo)));
+      halves[1] = _mm512_add_epi64(_mm512_slli_epi64(halves[1], 7), _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(lo, 1)));
+    }
+    _mm512_mask_storeu_epi64(static_cast<int64_t*>(a.y) + at, static_cast<__mmask8>(lanes), halves[0]);
+    _mm512_mask_storeu_epi64(static_cast<int64_t*>(a.y) + at + 8, static_cast<__mmask8>(lanes >> 8), halves[1]);
+    return;
+  }
+  const __m512 f = P == 1            ? _mm512_cvtepi32_ps(hi)
+                   : a.k <= kNarrowK ? _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(hi, 7), lo))
+                                     : avx512::i2f_planes(hi, lo, 7);
+  const __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, a.channel_scales + channel), f);
+  const __m512 sa = _mm512_set1_ps(a.row_scales[row]);
+  const __m512 y =
+      a.bias ? _mm512_fmadd_ps(sa, scaled, _mm512_maskz_loadu_ps(lanes, a.bias + channel)) : _mm512_mul_ps(sa, scaled);
+  if (a.output == Output::kBf16)
+    avx512::store_bf16(static_cast<uint16_t*>(a.y) + at, y, lanes);
+  else
+    _mm512_mask_storeu_ps(static_cast<float*>(a.y) + at, lanes, y);
+}
+
+// ---- few rows
+
+// The sums over the lanes of four vectors.
+ZU_TARGET_AVX512 inline __m128i sum_lanes(const __m512i (&v)[4]) {
+  const __m512i v01 = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+  const __m512i v23 = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+  const __m512i all = _mm512_add_epi32(_mm512_unpacklo_epi64(v01, v23), _mm512_unpackhi_epi64(v01, v23));
+  const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+  return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+}
+
+// V = rows * planes vectors of activations by 4 channels, of which `channels` exist. sums: V rows of kPanel.
+template <int V>
+ZU_TARGET_AVX512 void dot_tile(const int8_t* planes, int64_t padded, const Args& a, const int8_t* weights, int64_t channels,
+                               int32_t* sums) {
+  const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
+  const int8_t* w_at[4];
+  ZU_UNROLL for (int c = 0; c < 4; ++c) w_at[c] = weights + std::min<int64_t>(c, channels - 1) * a.weights_stride;
+  __m512i acc[V][4];
+  ZU_UNROLL for (int v = 0; v < V; ++v) ZU_UNROLL for (int c = 0; c < 4; ++c) acc[v][c] = _mm512_setzero_si512();
+  for (int64_t i = 0; i < a.k; i += kVector) {
+    const __mmask64 bytes = avx512::first_bytes(a.k - i);
+    __m512i w[4];
+    ZU_UNROLL for (int c = 0; c < 4; ++c) w[c] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(bytes, w_at[c] + i), flip);
+    ZU_UNROLL for (int v = 0; v < V; ++v) {
+      const __m512i x = _mm512_load_si512(planes + v * padded + i);
+      ZU_UNROLL for (int c = 0; c < 4; ++c) acc[v][c] = _mm512_dpbusd_epi32(acc[v][c], w[c], x);
+    }
+  }
+  ZU_UNROLL for (int v = 0; v < V; ++v) _mm_storeu_si128(reinterpret_cast<__m128i*>(sums + v * kPanel), sum_lanes(acc[v]));
+}
+
+template <int P>
+ZU_TARGET_AVX512 void dot_rows(const Args& a, const Planes& planes) {
+  constexpr int64_t kRows = 3;
+  for (int64_t channel = 0; channel < a.n; channel += kPanel) {
+    const int64_t channels = std::min(kPanel, a.n - channel);
+    for (int64_t row = 0; row < a.rows; row += kRows) {
+      const int64_t rows = std::min(kRows, a.rows - row);
+      alignas(64) int32_t sums[kRows * P * kPanel];
+      const int8_t* x = planes.bytes + row * P * planes.padded;
+      for (int64_t c = 0; c < channels; c += 4) {
+        const int8_t* w = a.weights + (channel + c) * a.weights_stride;
+        const int64_t exist = std::min<int64_t>(4, channels - c);
+        switch (rows) {
+          case 1:
+            dot_tile<P>(x, planes.padded, a, w, exist, sums + c);
+            break;
+          case 2:
+            dot_tile<2 * P>(x, planes.padded, a, w, exist, sums + c);
+            break;
+          default:
+            dot_tile<3 * P>(x, planes.padded, a, w, exist, sums + c);
+            break;
+        }
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        const int32_t* offsets = planes.offsets.data() + (row + r) * P;
+        for (int64_t c = 0; c < channels; c += 16) {
+          const int32_t* at = sums + r * P * kPanel + c;
+          const __m512i hi = _mm512_sub_epi32(_mm512_load_si512(at), _mm512_set1_epi32(offsets[0]));
+          const __m512i lo = P == 2 ? _mm512_sub_epi32(_mm512_load_si512(at + kPanel), _mm512_set1_epi32(offsets[1])) : hi;
+          store16<P>(a, row + r, channel + c, avx512::first(channels - c), hi, lo);
+        }
+      }
+    }
+  }
+}
+
+// ---- many rows
+
+// Transposes 16 rows of 16 dwords.
+ZU_TARGET_AVX512 inline void transpose(__m512i (&v)[16]) {
+  __m512i t[16];
+  ZU_UNROLL for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+  }
+  ZU_UNROLL for (int i = 0; i < 16; i += 4) {
+    v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  // v[4 * q + j] now holds, in its 128-bit lane l, dword 4 * l + j of rows 4 * q .. 4 * q + 3.
+  ZU_UNROLL for (int j = 0; j < 4; ++j) {
+    t[j] = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x88);
+    t[4 + j] = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xDD);
+    t[8 + j] = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x88);
+    t[12 + j] = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xDD);
+  }
+  ZU_UNROLL for (int j = 0; j < 4; ++j) {
+    v[j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0x88);
+    v[8 + j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0xDD);
+    v[4 + j] = _mm512_shuffle_i32x4(t[4 + j], t[12 + j], 0x88);
+    v[12 + j] = _mm512_shuffle_i32x4(t[4 + j], t[12 + j], 0xDD);
+  }
+}
+
+// Weights of 32 channels, w + 128, as [k / 4][32 channels][4]; `channels` of them exist.
+ZU_TARGET_AVX512 void pack_weights(const Args& a, int64_t channel, int64_t channels, int8_t* out) {
+  const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
+  for (int64_t half = 0; half < 2; ++half) {
+    for (int64_t i = 0; i < a.k; i += kVector) {
+      const __mmask64 bytes = avx512::first_bytes(a.k - i);
+      __m512i v[16];
+      ZU_UNROLL for (int c = 0; c < 16; ++c) {
+        const int64_t at = half * 16 + c;
+        const int8_t* w = a.weights + (channel + std::min(at, channels - 1)) * a.weights_stride + i;
+        v[c] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(bytes, w), flip);
+      }
+      transpose(v);
+      ZU_UNROLL for (int q = 0; q < 16; ++q) _mm512_store_si512(out + (i / 4 + q) * 128 + half * kVector, v[q]);
+    }
+  }
+}
+
+// V = rows * planes by 32 channels.
+template <int P, int V>
+ZU_TARGET_AVX512 void panel_tile(const Args& a, int64_t row, int64_t channel, int64_t channels, const int8_t* planes,
+                                 int64_t padded, const int32_t* offsets, const int8_t* weights) {
+  __m512i acc[V][2];
+  ZU_UNROLL for (int v = 0; v < V; ++v) acc[v][0] = acc[v][1] = _mm512_setzero_si512();
+  for (int64_t i = 0; i < a.k; i += 4) {
+    const __m512i w0 = _mm512_load_si512(weights + i * 32), w1 = _mm512_load_si512(weights + i * 32 + kVector);
+    ZU_UNROLL for (int v = 0; v < V; ++v) {
+      int32_t four;
+      __builtin_memcpy(&four, planes + v * padded + i, 4);
+      const __m512i x = _mm512_set1_epi32(four);
+      acc[v][0] = _mm512_dpbusd_epi32(acc[v][0], w0, x);
+      acc[v][1] = _mm512_dpbusd_epi32(acc[v][1], w1, x);
+    }
+  }
+  ZU_UNROLL for (int v = 0; v < V; ++v) {
+    const __m512i offset = _mm512_set1_epi32(offsets[v]);
+    acc[v][0] = _mm512_sub_epi32(acc[v][0], offset);
+    acc[v][1] = _mm512_sub_epi32(acc[v][1], offset);
+  }
+  ZU_UNROLL for (int v = 0; v < V; v += P) {
+    store16<P>(a, row + v / P, channel, avx512::first(channels), acc[v][0], acc[v + P - 1][0]);
+    if (channels > 16) store16<P>(a, row + v / P, channel + 16, avx512::first(channels - 16), acc[v][1], acc[v + P - 1][1]);
+  }
+}
+
+// Rows [row, row + count) of one panel: tiles of 12 activation vectors, then what is left in halves.
+template <int P>
+ZU_TARGET_AVX512 void panel_rows(const Args& a, int64_t row, int64_t count, int64_t channel, int64_t channels,
+                                 const Planes& planes, const int8_t* weights) {
+  int64_t r = 0;
+  const auto sweep = [&](auto tile, int64_t rows) {
+    for (; r + rows <= count; r += rows)
+      tile(a, row + r, channel, channels, planes.bytes + r * P * planes.padded, planes.padded, planes.offsets.data() + r * P,
+           weights);
+  };
+  sweep(panel_tile<P, 12>, 12 / P);
+  sweep(panel_tile<P, 6>, 6 / P);
+  sweep(panel_tile<P, P>, 1);
+}
+
+template <int P>
+void run(const Args& a) {
+  static thread_local std::vector<int8_t> planes_memory, weights_memory;
+  static thread_local std::vector<int32_t> offsets_memory;
+  const int64_t padded = ((a.k + kVector - 1) / kVector * kVector) | kVector;
+  const bool few = a.rows <= kFewRows;
+  const int64_t tiles = std::max<int64_t>(2, kChunkBytes / (12 * padded));
+  const int64_t chunk = few ? a.rows : std::min(a.rows, tiles * (12 / P));
+  const Planes planes{scratch(planes_memory, chunk * P * padded), padded, offsets_memory};
+  if (few) {
+    pack_rows(a, 0, a.rows, P, planes);
+    return dot_rows<P>(a, planes);
+  }
+  int8_t* weights = scratch(weights_memory, 32 * padded);
+  for (int64_t row = 0; row < a.rows; row += chunk) {
+    const int64_t count = std::min(chunk, a.rows - row);
+    pack_rows(a, row, count, P, planes);
+    for (int64_t channel = 0; channel < a.n; channel += 32) {
+      const int64_t channels = std::min<int64_t>(32, a.n - channel);
+      pack_weights(a, channel, channels, weights);
+      panel_rows<P>(a, row, count, channel, channels, planes, weights);
+    }
+  }
+}
+
+}  // namespace
+
+void avx512_vnni(const Args& a) { a.width == 15 ? run<2>(a) : run<1>(a); }
+
+}  // namespace zeroulp::ops::linear_s8
+#endif
