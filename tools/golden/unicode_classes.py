@@ -11,7 +11,7 @@ import hashlib
 import sys
 import unicodedata
 
-from tokenizers import Regex, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from golden_common import provenance, write_json
 
@@ -44,6 +44,26 @@ def contraction_members(suffix, prefix=""):
     split = pre_tokenizers.Split(Regex(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"), "isolated")
     hit = lambda c: f"'{prefix}{chr(c)}{suffix}" in [p for p, _ in split.pre_tokenize_str(f"\0'{prefix}{chr(c)}{suffix}\0")]
     return ranges(c for c in CODE_POINTS if hit(c))
+
+
+def added_token_classes():
+    """What stops a single_word token from matching, and what an lstrip or rstrip token swallows, on either side."""
+    tokenizer = Tokenizer(models.BPE(vocab={"?": 0}, merges=[], unk_token="?"))
+    tokenizer.add_tokens([AddedToken("<|w|>", single_word=True, normalized=False),
+                          AddedToken("<|b|>", lstrip=True, rstrip=True, normalized=False)])
+    word, blank = tokenizer.token_to_id("<|w|>"), tokenizer.token_to_id("<|b|>")
+    words, blanks = set(), set()
+    for c in CODE_POINTS:
+        ids = lambda text: tokenizer.encode(text).ids
+        before, after = word not in ids(f"{chr(c)}<|w|>"), word not in ids(f"<|w|>{chr(c)}")
+        assert before == after, hex(c)
+        if before:
+            words.add(c)
+        before, after = ids(f"{chr(c)}<|b|>") == [blank], ids(f"<|b|>{chr(c)}") == [blank]
+        assert before == after, hex(c)
+        if before:
+            blanks.add(c)
+    return words, blanks
 
 
 def check_gpt2_pattern(letters, numbers, spaces):
@@ -121,12 +141,14 @@ def main():
     letters, numbers, spaces = regex_class(r"\p{L}"), regex_class(r"\p{N}"), regex_class(r"\s")
     digits = isolated_by(pre_tokenizers.Digits(individual_digits=True))
     check_gpt2_pattern(letters, numbers, spaces)
+    words, blanks = added_token_classes()
+    assert blanks == spaces
     decomposition, composed = decompositions()
     write_json(sys.argv[1], {
         "provenance": provenance("tokenizers"),
         "versions_found": {"regex_classes": "16.0.0", "digits": "17.0.0", "normalisation": "9.0.0"},
         "L": ranges(letters), "N": ranges(numbers), "S": ranges(spaces),
-        "digits": ranges(digits),
+        "digits": ranges(digits), "word": ranges(words),
         "contractions": {"'{c}": contraction_members(""), "'{c}e": contraction_members("e"),
                          "'{c}l": contraction_members("l"), "'l{c}": contraction_members("", "l"),
                          "'r{c}": contraction_members("", "r"), "'v{c}": contraction_members("", "v")},
