@@ -1,0 +1,171 @@
+#include "quant/quantize.h"
+
+#include <fmt/format.h>
+
+#include "base/interrupt.h"
+#include "model/tensor_names.h"
+#include "num/digest.h"
+#include "quant/layer_weights.h"
+#include "quant/partial.h"
+#include "quant/rounding.h"
+
+namespace zeroulp::quant {
+namespace fs = std::filesystem;
+namespace {
+
+// Files of the source folder that the container keeps as they are.
+constexpr const char* kKeptFiles[] = {"config.json",        "generation_config.json",  "tokenizer.json",
+                                      "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
+
+class Converter {
+ public:
+  Converter(const model::Checkpoint& checkpoint, const Job& job)
+      : checkpoint_(checkpoint), config_(checkpoint.config()), job_(job), pool_(job.threads) {}
+
+  Result<Outcome> run() {
+    source_ = source_identity(checkpoint_);
+    ZU_TRY_ASSIGN(PartialFolder partial, PartialFolder::open(job_.out, key(), job_.resume, job_.force));
+    ZU_TRY(convert_tables(partial));
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      report("quantising", layer);
+      if (partial.has(part_name(layer))) {
+        ++outcome_.layers_resumed;
+        continue;
+      }
+      ZU_TRY(convert_layer(partial, layer));
+    }
+    report("writing", config_.layers);
+    ZU_TRY(write_model(partial));
+    partial.remove_all();
+    return outcome_;
+  }
+
+ private:
+  static std::string part_name(int64_t layer) { return fmt::format("layer-{:05}", layer); }
+
+  // Everything that the output depends on.
+  std::string key() const {
+    num::Sha256 sha;
+    sha.update(io::Json{{"recipe", recipe()}, {"config", model::config_to_json(config_)}}.dump());
+    for (const int32_t token : job_.calibration.tokens) sha.update_u64(static_cast<uint64_t>(token));
+    return sha.hex();
+  }
+
+  io::Json recipe() const {
+    return {{"zeroulp", ZEROULP_VERSION},
+            {"source_sha256", source_},
+            {"options", to_json(job_.options)},
+            {"calibration", to_json(job_.calibration)}};
+  }
+
+  void report(std::string_view stage, int64_t done) const {
+    if (job_.progress) job_.progress(stage, done, config_.layers);
+  }
+
+  // Embedding, head and final norm. A tied embedding is the head too, so it follows the head's rule; alone it keeps free scales.
+  Status convert_tables(PartialFolder& partial) {
+    if (partial.has("tables")) return {};
+    report("quantising the vocabulary", 0);
+    model::TensorMap tensors;
+    ZU_TRY(add_table(tensors, "embed", model::kEmbeddingName, config_.tied_head ? job_.options.rule : num::ScaleRule::kFree));
+    if (!config_.tied_head) ZU_TRY(add_table(tensors, "head", model::kHeadName, job_.options.rule));
+    ZU_TRY_ASSIGN(const auto norm, checkpoint_.bf16(model::kFinalNormName));
+    tensors["final_norm"] = model::make_tensor(Dtype::kBF16, {config_.hidden}, norm);
+    return partial.save("tables", tensors);
+  }
+
+  Status add_table(model::TensorMap& tensors, const std::string& name, const char* source, num::ScaleRule rule) {
+    FloatLinear table;
+    table.n = config_.vocab, table.k = config_.hidden;
+    ZU_TRY_ASSIGN(table.weights, checkpoint_.floats(source));
+    ZU_TRY_ASSIGN(const CodedLinear coded, round_linear(table, rule, source, pool_));
+    add_linear(tensors, name, coded);
+    return {};
+  }
+
+  Status convert_layer(PartialFolder& partial, int64_t layer) {
+    if (interrupt_requested()) return interrupted();
+    ZU_TRY_ASSIGN(const FloatLayer weights, load_layer(checkpoint_, layer));
+    model::TensorMap tensors;
+    for (int r = 0; r < model::kLinearsPerLayer; ++r) {
+      const auto role = static_cast<model::LinearRole>(r);
+      const std::string name = linear_name(layer, role);
+      ZU_TRY_ASSIGN(const CodedLinear coded, round_linear(weights[role], job_.options.rule, name, pool_));
+      add_linear(tensors, name, coded);
+    }
+    add_norms(tensors, fmt::format("layers.{}.", layer), weights);
+    return partial.save(part_name(layer), tensors);
+  }
+
+  void add_norms(model::TensorMap& tensors, const std::string& prefix, const FloatLayer& weights) const {
+    tensors[prefix + "input_norm"] = model::make_tensor(Dtype::kBF16, {config_.hidden}, weights.input_norm);
+    tensors[prefix + "post_norm"] = model::make_tensor(Dtype::kBF16, {config_.hidden}, weights.post_norm);
+    if (!config_.qk_norm) return;
+    tensors[prefix + "q_norm"] = model::make_tensor(Dtype::kBF16, {config_.heads, config_.head_dim}, weights.q_norm);
+    tensors[prefix + "k_norm"] = model::make_tensor(Dtype::kBF16, {config_.kv_heads, config_.head_dim}, weights.k_norm);
+  }
+
+  Status write_model(PartialFolder& partial) {
+    ZU_TRY_ASSIGN(model::TensorMap tensors, partial.load("tables"));
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      ZU_TRY_ASSIGN(model::TensorMap more, partial.load(part_name(layer)));
+      tensors.merge(more);
+    }
+    model::QuantizedHeader header;
+    header.config = config_;
+    header.profile = job_.options.profile;
+    header.linear_widths = linear_widths(job_.options, config_);
+    header.key_widths.assign(static_cast<size_t>(config_.layers), job_.options.key_width);
+    header.recipe = recipe();
+    ZU_TRY_ASSIGN(const auto quantized, model::QuantizedModel::assemble(std::move(header), std::move(tensors), job_.out.string()));
+    ZU_TRY_ASSIGN(AtomicFolder folder, AtomicFolder::create(job_.out, job_.force));
+    ZU_TRY(quantized.save(folder.temporary()));
+    ZU_TRY(keep_files(folder.temporary()));
+    ZU_TRY(folder.commit());
+    outcome_.identity = quantized.identity();
+    outcome_.weight_bytes = quantized.weight_bytes();
+    return {};
+  }
+
+  Status keep_files(const fs::path& folder) const {
+    for (const char* name : kKeptFiles) {
+      const fs::path from = checkpoint_.folder() / name;
+      std::error_code ec;
+      if (!fs::exists(from, ec)) continue;
+      fs::copy_file(from, folder / name, ec);
+      if (ec) return bad_input(fmt::format("{}: cannot be copied: {}", from.string(), ec.message()));
+    }
+    return {};
+  }
+
+  const model::Checkpoint& checkpoint_;
+  const model::ModelConfig& config_;
+  const Job& job_;
+  ThreadPool pool_;
+  std::string source_;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+std::string source_identity(const model::Checkpoint& checkpoint) {
+  num::Sha256 sha;
+  for (const auto& [name, place] : checkpoint.files().tensors()) {
+    sha.update_u64(name.size());
+    sha.update(name);
+    sha.update(dtype_name(place.tensor->dtype));
+    sha.update_u64(place.tensor->shape.size());
+    for (const int64_t extent : place.tensor->shape) sha.update_u64(static_cast<uint64_t>(extent));
+    sha.update(place.file->data(*place.tensor));
+  }
+  return sha.hex();
+}
+
+Result<Outcome> quantize(const model::Checkpoint& checkpoint, const Job& job) {
+  std::error_code ec;
+  if (!job.force && fs::exists(job.out, ec))
+    return bad_input(fmt::format("{}: exists already; add --force to replace it", job.out.string()));
+  return Converter(checkpoint, job).run();
+}
+
+}  // namespace zeroulp::quant
