@@ -25,8 +25,8 @@ namespace {
 constexpr int64_t kChunkRows = 1024;  // processed at once; no result depends on it
 
 // cos and sin of the angles as transformers has them: the fp32 product of position and frequency, cos and sin rounded to fp32.
-struct RopeTable {
-  RopeTable(const model::ModelConfig& config, int64_t first, int64_t rows, Rounding rounding) : half(config.head_dim / 2) {
+struct AngleTable {
+  AngleTable(const model::ModelConfig& config, int64_t first, int64_t rows, Rounding rounding) : half(config.head_dim / 2) {
     cosine.resize(static_cast<size_t>(rows * half));
     sine.resize(cosine.size());
     for (int64_t r = 0; r < rows; ++r)
@@ -160,7 +160,7 @@ class Chunk {
   const Softmax softmax_;
   ThreadPool& pool_;
   const int64_t first_, rows_;
-  const RopeTable rope_;
+  const AngleTable rope_;
   const CaptureSink& capture_;
   std::vector<float> x_, normed_, wide_, narrow_;
   PackedRows packed_;
