@@ -31,4 +31,11 @@ constexpr int64_t ordered(uint32_t bits, int width) {
 constexpr int64_t ulp_distance_bf16(uint16_t a, uint16_t b) { return ordered(a, 16) - ordered(b, 16); }
 constexpr int64_t ulp_distance_f32(float a, float b) { return ordered(bits_of(a), 32) - ordered(bits_of(b), 32); }
 
+// The same without a sign for raw bits of any width up to 64; the two zeros are 0 apart. Neither may be a NaN.
+constexpr uint64_t ulp_gap(uint64_t a, uint64_t b, int width) {
+  const uint64_t sign = uint64_t{1} << (width - 1), x = a & (sign - 1), y = b & (sign - 1);
+  if ((a & sign) != (b & sign)) return x + y;
+  return x > y ? x - y : y - x;
+}
+
 }  // namespace zeroulp::num

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <ctime>
@@ -15,7 +16,7 @@
 namespace zeroulp::report {
 namespace {
 
-constexpr size_t kLineWidth = 120;
+constexpr size_t kLineWidth = 160;
 
 std::string compiler() {
 #if defined(__clang__)
@@ -46,32 +47,33 @@ std::string scalar_text(const Json& value) {
 
 std::string key_text(const std::string& key) { return scalar_text(Json(key)) + ": "; }
 
-bool is_flat(const Json& value) {
-  for (const Json& item : value)
-    if (item.is_structured() && !item.empty()) return false;
-  return true;
-}
-
-// On one line. Only for scalars and flat containers.
-std::string line_text(const Json& value) {
-  if (!value.is_structured()) return scalar_text(value);
-  std::string out(1, value.is_array() ? '[' : '{');
-  for (auto it = value.begin(); it != value.end(); ++it) {
+// On one line. Stops soon after `limit` characters, for callers that only ask whether it fits.
+void append_line(std::string& out, const Json& value, size_t limit) {
+  if (!value.is_structured()) {
+    out += scalar_text(value);
+    return;
+  }
+  out += value.is_array() ? '[' : '{';
+  for (auto it = value.begin(); it != value.end() && out.size() <= limit; ++it) {
     if (it != value.begin()) out += ", ";
     if (value.is_object()) out += key_text(it.key());
-    out += line_text(*it);
+    append_line(out, *it, limit);
   }
-  return out + (value.is_array() ? ']' : '}');
+  out += value.is_array() ? ']' : '}';
+}
+
+// An array of numbers or strings stays one line at any length; an item per line would only be longer to scroll.
+bool is_scalar_array(const Json& value) {
+  return value.is_array() && std::none_of(value.begin(), value.end(), [](const Json& item) { return item.is_structured(); });
 }
 
 void append(std::string& out, const Json& value, size_t indent) {
-  if (!value.is_structured() || is_flat(value)) {
-    const std::string line = line_text(value);
-    // A long flat array stays one line (its items are numbers); a long object is opened up.
-    if (!value.is_object() || indent + line.size() <= kLineWidth) {
-      out += line;
-      return;
-    }
+  const size_t limit = !value.is_structured() || is_scalar_array(value) ? SIZE_MAX : kLineWidth - std::min(indent, kLineWidth);
+  std::string line;
+  append_line(line, value, limit);
+  if (line.size() <= limit && (indent > 0 || limit == SIZE_MAX)) {
+    out += line;
+    return;
   }
   const bool array = value.is_array();
   out += array ? "[\n" : "{\n";
@@ -81,7 +83,7 @@ void append(std::string& out, const Json& value, size_t indent) {
     if (!array) out += key_text(it.key());
     append(out, *it, indent + 2);
   }
-  out += '\n';
+  out += value.empty() ? "" : "\n";
   out.append(indent, ' ');
   out += array ? ']' : '}';
 }

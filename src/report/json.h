@@ -35,8 +35,8 @@ class Report {
   std::chrono::steady_clock::time_point started_;
 };
 
-// Keys sorted, floats in their shortest form that reads back equal, non-finite numbers as the strings "nan", "inf", "-inf"; flat
-// arrays and short objects on one line. Ends with a newline.
+// Keys sorted, floats in their shortest form that reads back equal, non-finite numbers as the strings "nan", "inf", "-inf"; the
+// outermost braces opened, what is short below them on one line. Ends with a newline.
 std::string json_text(const Json& value);
 
 // `text` to a file, whole or not at all, or to standard output for "-".

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -17,10 +18,18 @@ TEST(ReportJson, KeysAreSortedAndShortContainersStayOnOneLine) {
             "{\n"
             "  \"a\": {\"x\": null, \"y\": true},\n"
             "  \"b\": [1, 2, 3],\n"
-            "  \"runs\": [\n"
-            "    {\"digest\": \"ab\", \"threads\": 2}\n"
-            "  ]\n"
+            "  \"runs\": [{\"digest\": \"ab\", \"threads\": 2}]\n"
             "}\n");
+}
+
+TEST(ReportJson, ListsOfRecordsHaveARecordPerLine) {
+  Json value;
+  for (int i = 0; i < 8; ++i) value["runs"].push_back({{"digest", "9f31c2aa07d4"}, {"threads", i}});
+  const std::string text = json_text(value);
+  EXPECT_EQ(text.rfind("{\n  \"runs\": [\n    {\"digest\": \"9f31c2aa07d4\", \"threads\": 0},\n", 0), 0u) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 12);
+  EXPECT_EQ(json_text(Json::object()), "{\n}\n");
+  EXPECT_EQ(json_text(Json::array({1, 2})), "[1, 2]\n");
 }
 
 TEST(ReportJson, FloatsAreShortestAndReadBackEqual) {
@@ -31,7 +40,7 @@ TEST(ReportJson, FloatsAreShortestAndReadBackEqual) {
   }
   EXPECT_EQ(json_text(0.1), "0.1\n");
   EXPECT_EQ(json_text(2.0), "2.0\n");
-  EXPECT_EQ(json_text({{"v", NAN}, {"w", -INFINITY}}), "{\"v\": \"nan\", \"w\": \"-inf\"}\n");
+  EXPECT_EQ(json_text({{"v", NAN}, {"w", -INFINITY}}), "{\n  \"v\": \"nan\",\n  \"w\": \"-inf\"\n}\n");
 }
 
 TEST(ReportJson, TextReadsBackAsTheSameValue) {
@@ -43,7 +52,7 @@ TEST(ReportJson, TextReadsBackAsTheSameValue) {
 }
 
 TEST(ReportJson, BytesThatAreNotUtf8DoNotEndTheReport) {
-  EXPECT_EQ(json_text({{"name", "a\xff"}}), "{\"name\": \"a\uFFFD\"}\n");
+  EXPECT_EQ(json_text({{"name", "a\xff"}}), "{\n  \"name\": \"a\uFFFD\"\n}\n");
 }
 
 TEST(ReportJson, TheEnvelopeNamesProgramAndMachineAndOnlyVolatileVaries) {

@@ -1,0 +1,339 @@
+#include "verify/diff.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "io/json.h"
+#include "model/checkpoint.h"
+#include "num/bf16.h"
+#include "num/bits.h"
+#include "num/fp16.h"
+
+namespace zeroulp::verify {
+namespace fs = std::filesystem;
+namespace {
+
+using model::TensorFiles;
+
+constexpr size_t kSignOfZero = 0, kNanInOne = kDistanceNames.size() - 1;
+
+size_t distance_bucket(uint64_t distance) {
+  constexpr uint64_t kLargest[] = {0, 1, 2, 4, 8, 16, 32, 64, 256, 65536};
+  size_t i = 0;
+  while (i < std::size(kLargest) && distance > kLargest[i]) ++i;
+  return i;
+}
+
+// How the elements of a type are compared and shown. Types without a row are compared and shown as raw bytes.
+struct ElementKind {
+  Dtype dtype;
+  int bytes;
+  bool is_float, is_signed;
+  uint64_t infinity;  // floats: bits above this, without the sign, are NaN
+};
+constexpr ElementKind kElementKinds[] = {
+    {Dtype::kF16, 2, true, true, 0x7C00},     {Dtype::kBF16, 2, true, true, 0x7F80},
+    {Dtype::kF32, 4, true, true, 0x7F800000}, {Dtype::kF64, 8, true, true, 0x7FF0000000000000},
+    {Dtype::kF8E5M2, 1, true, true, 0x7C},    {Dtype::kF8E4M3, 1, true, true, 0x7E},
+    {Dtype::kI8, 1, false, true, 0},          {Dtype::kI16, 2, false, true, 0},
+    {Dtype::kI32, 4, false, true, 0},         {Dtype::kI64, 8, false, true, 0},
+    {Dtype::kU16, 2, false, false, 0},        {Dtype::kU32, 4, false, false, 0},
+    {Dtype::kU64, 8, false, false, 0},
+};
+constexpr ElementKind kRawBytes = {Dtype::kU8, 1, false, false, 0};
+
+const ElementKind& kind_of(Dtype dtype) {
+  for (const ElementKind& k : kElementKinds)
+    if (k.dtype == dtype) return k;
+  return kRawBytes;
+}
+
+uint64_t load(const std::byte* at, int bytes) {
+  uint64_t value = 0;
+  for (int i = 0; i < bytes; ++i) value |= static_cast<uint64_t>(at[i]) << (8 * i);
+  return value;
+}
+
+int64_t sign_extended(uint64_t bits, int bytes) {
+  const int shift = 64 - 8 * bytes;
+  return static_cast<int64_t>(bits << shift) >> shift;
+}
+
+std::string value_text(uint64_t bits, const ElementKind& kind) {
+  const std::string hex = fmt::format("0x{:0{}x}", bits, 2 * kind.bytes);
+  switch (kind.dtype) {
+    case Dtype::kF16:
+      return fmt::format("{} ({})", num::fp16_to_float(static_cast<uint16_t>(bits)), hex);
+    case Dtype::kBF16:
+      return fmt::format("{} ({})", num::bf16_to_float(static_cast<uint16_t>(bits)), hex);
+    case Dtype::kF32:
+      return fmt::format("{} ({})", num::float_of(static_cast<uint32_t>(bits)), hex);
+    case Dtype::kF64:
+      return fmt::format("{} ({})", std::bit_cast<double>(bits), hex);
+    case Dtype::kF8E5M2:
+    case Dtype::kF8E4M3:
+      return hex;
+    default:
+      break;
+  }
+  return kind.is_signed ? fmt::format("{} ({})", sign_extended(bits, kind.bytes), hex) : fmt::format("{} ({})", bits, hex);
+}
+
+// Which bucket two unequal elements fall into, and how far they are apart (0 where that means nothing).
+size_t compare_element(uint64_t a, uint64_t b, const ElementKind& kind, uint64_t& distance) {
+  distance = 0;
+  if (kind.is_float) {
+    const uint64_t magnitude = (uint64_t{1} << (8 * kind.bytes - 1)) - 1;
+    if ((a & magnitude) > kind.infinity || (b & magnitude) > kind.infinity) return kNanInOne;
+    distance = num::ulp_gap(a, b, 8 * kind.bytes);
+  } else if (kind.is_signed) {
+    const int64_t x = sign_extended(a, kind.bytes), y = sign_extended(b, kind.bytes);
+    distance =
+        x > y ? static_cast<uint64_t>(x) - static_cast<uint64_t>(y) : static_cast<uint64_t>(y) - static_cast<uint64_t>(x);
+  } else {
+    distance = a > b ? a - b : b - a;
+  }
+  return distance == 0 ? kSignOfZero : distance_bucket(distance);
+}
+
+std::vector<int64_t> index_of(int64_t flat, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t i = shape.size(); i-- > 0; flat /= shape[i]) index[i] = flat % shape[i];
+  return index;
+}
+
+void compare_elements(const std::byte* a, const std::byte* b, size_t bytes, TensorDiff& out) {
+  const ElementKind& kind = kind_of(out.dtype_a);
+  const bool whole_elements = kind.dtype == out.dtype_a || dtype_bits(out.dtype_a) == 8;
+  for (size_t at = 0; at < bytes; at += static_cast<size_t>(kind.bytes)) {
+    const uint64_t x = load(a + at, kind.bytes), y = load(b + at, kind.bytes);
+    if (x == y) continue;
+    uint64_t distance;
+    ++out.distances[compare_element(x, y, kind, distance)];
+    out.largest_distance = std::max(out.largest_distance, distance);
+    if (out.differing++ > 0) continue;
+    const int64_t flat = static_cast<int64_t>(at) / kind.bytes;
+    // Packed types: the byte, since an element has no address.
+    out.first = whole_elements ? index_of(flat, out.shape_a) : std::vector<int64_t>{flat};
+    out.first_a = value_text(x, kind);
+    out.first_b = value_text(y, kind);
+  }
+}
+
+// Embedding, then layers by number, then the rest: the order in which a model computes. Numbers compare as numbers.
+struct ModelOrder {
+  static int rank(std::string_view name) {
+    if (name.find("embed") != name.npos) return 0;
+    return name.find("layers.") != name.npos ? 1 : 2;
+  }
+  bool operator()(const std::string& a, const std::string& b) const {
+    if (rank(a) != rank(b)) return rank(a) < rank(b);
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    size_t i = 0, j = 0;
+    while (i < a.size() && j < b.size()) {
+      if (digit(a[i]) && digit(b[j])) {
+        const auto number = [&](const std::string& s, size_t& at) {
+          const size_t start = std::min(s.find_first_not_of('0', at), s.size());
+          at = start;
+          while (at < s.size() && digit(s[at])) ++at;
+          return std::string_view(s).substr(start, at - start);
+        };
+        const std::string_view x = number(a, i), y = number(b, j);
+        if (x.size() != y.size()) return x.size() < y.size();
+        if (x != y) return x < y;
+      } else if (a[i] != b[j]) {
+        return a[i] < b[j];
+      } else {
+        ++i, ++j;
+      }
+    }
+    if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
+    return a < b;  // "7" and "07"
+  }
+};
+
+bool is_folder(const fs::path& path) {
+  std::error_code ec;
+  return fs::is_directory(path, ec);
+}
+
+Result<TensorFiles> open_tensors(const fs::path& path) {
+  return is_folder(path) ? TensorFiles::open(path) : TensorFiles::open_file(path);
+}
+
+TensorDiff compare_tensor(const std::string& name, const std::optional<TensorFiles::Place>& a,
+                          const std::optional<TensorFiles::Place>& b) {
+  TensorDiff out;
+  out.name = name;
+  if (a) out.dtype_a = a->tensor->dtype, out.shape_a = a->tensor->shape;
+  if (b) out.dtype_b = b->tensor->dtype, out.shape_b = b->tensor->shape;
+  if (!a || !b) {
+    out.state = a ? TensorState::kOnlyInA : TensorState::kOnlyInB;
+  } else if (out.dtype_a != out.dtype_b) {
+    out.state = TensorState::kTypeDiffers;
+  } else if (out.shape_a != out.shape_b) {
+    out.state = TensorState::kShapeDiffers;
+  } else {
+    out.elements = a->tensor->elements();
+    const auto x = a->file->data(*a->tensor), y = b->file->data(*b->tensor);
+    if (std::memcmp(x.data(), y.data(), x.size()) != 0) {
+      out.state = TensorState::kDiffers;
+      compare_elements(x.data(), y.data(), x.size(), out);
+    }
+  }
+  return out;
+}
+
+// The JSON files beside the weights: their content, not their spelling.
+Result<std::vector<std::string>> compare_json_files(const fs::path& a, const fs::path& b) {
+  std::set<std::string> names;
+  for (const fs::path& folder : {a, b})
+    for (const auto& entry : fs::directory_iterator(folder))
+      // How tensors are spread over files is not part of a model.
+      if (entry.path().extension() == ".json" && entry.path().filename() != "model.safetensors.index.json")
+        names.insert(entry.path().filename().string());
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    if (!fs::exists(a / name) || !fs::exists(b / name)) {
+      out.push_back(fmt::format("{} is only in {}", in_quotes(name), fs::exists(a / name) ? "A" : "B"));
+      continue;
+    }
+    ZU_TRY_ASSIGN(const io::Json x, io::read_json_file(a / name));
+    ZU_TRY_ASSIGN(const io::Json y, io::read_json_file(b / name));
+    if (x == y) continue;
+    const io::Json changes = io::Json::diff(x, y);
+    out.push_back(
+        fmt::format("{} differs, first at {}", in_quotes(name), in_quotes(changes.at(0).at("path").get<std::string>())));
+  }
+  return out;
+}
+
+Result<CheckpointDiff> diff_checkpoints(const fs::path& path_a, const fs::path& path_b, const DiffProgress& progress) {
+  ZU_TRY_ASSIGN(const TensorFiles a, open_tensors(path_a));
+  ZU_TRY_ASSIGN(const TensorFiles b, open_tensors(path_b));
+  CheckpointDiff out;
+  if (is_folder(path_a) && is_folder(path_b)) {
+    ZU_TRY_ASSIGN(out.differing_json, compare_json_files(path_a, path_b));
+  }
+  std::set<std::string, ModelOrder> names;
+  uint64_t total = 0, done = 0;
+  for (const auto& [name, place] : a.tensors()) {
+    names.insert(name);
+    total += place.tensor->bytes;
+  }
+  for (const auto& [name, place] : b.tensors()) names.insert(name);
+  for (const std::string& name : names) {
+    if (interrupt_requested()) return interrupted();
+    const auto place = a.find(name);
+    TensorDiff t = compare_tensor(name, place, b.find(name));
+    out.elements += t.elements;
+    out.differing += t.differing;
+    for (size_t i = 0; i < t.distances.size(); ++i) out.distances[i] += t.distances[i];
+    out.tensors.push_back(std::move(t));
+    if (place) done += place->tensor->bytes;
+    if (progress) progress(done, total);
+  }
+  return out;
+}
+
+using DigestLog = std::map<int64_t, std::map<int64_t, std::string>>;  // [sequence][position]
+
+Result<DigestLog> read_digest_log(const fs::path& path) {
+  ZU_TRY_ASSIGN(const io::Json json, io::read_json_file(path));
+  const auto wrong = [&](std::string_view what) { return bad_input(fmt::format("{}: {}", path.string(), what)); };
+  const io::Json* list = &json;
+  if (json.is_object() && json.contains("digests")) list = &json["digests"];
+  if (!list->is_array()) return wrong("is not a digest log: it holds no array \"digests\"");
+  DigestLog log;
+  for (const io::Json& entry : *list) {
+    const auto integer = [&](const char* key) { return entry.contains(key) && entry[key].is_number_integer(); };
+    if (!entry.is_object() || !integer("sequence") || !integer("position") || !entry.contains("xxh3") ||
+        !entry["xxh3"].is_string())
+      return wrong("each item of \"digests\" needs integers \"sequence\" and \"position\" and a string \"xxh3\"");
+    const int64_t sequence = entry["sequence"], position = entry["position"];
+    if (!log[sequence].emplace(position, entry["xxh3"].get<std::string>()).second)
+      return wrong(fmt::format("sequence {}, position {} stands twice", sequence, position));
+  }
+  return log;
+}
+
+SequenceDiff compare_sequence(int64_t sequence, const std::map<int64_t, std::string>& a,
+                              const std::map<int64_t, std::string>& b) {
+  SequenceDiff out;
+  out.sequence = sequence;
+  for (const auto& [position, digest] : a) {
+    const auto other = b.find(position);
+    if (other == b.end()) {
+      ++out.only_in_a;
+      continue;
+    }
+    ++out.compared;
+    if (digest == other->second) continue;
+    if (out.differing++ > 0) continue;
+    out.first_position = position;
+    out.first_a = digest;
+    out.first_b = other->second;
+  }
+  out.only_in_b = static_cast<int64_t>(b.size()) - out.compared;
+  return out;
+}
+
+Result<DigestLogDiff> diff_digest_logs(const fs::path& path_a, const fs::path& path_b) {
+  ZU_TRY_ASSIGN(DigestLog a, read_digest_log(path_a));
+  ZU_TRY_ASSIGN(DigestLog b, read_digest_log(path_b));
+  std::set<int64_t> sequences;
+  for (const auto& log : {&a, &b})
+    for (const auto& [sequence, digests] : *log) sequences.insert(sequence);
+  DigestLogDiff out;
+  for (const int64_t s : sequences) out.sequences.push_back(compare_sequence(s, a[s], b[s]));
+  return out;
+}
+
+bool is_digest_log(const fs::path& path) { return !is_folder(path) && path.extension() == ".json"; }
+
+}  // namespace
+
+std::string_view state_name(TensorState state) {
+  constexpr std::string_view kNames[] = {"equal", "differs", "type differs", "shape differs", "only in A", "only in B"};
+  return kNames[static_cast<int>(state)];
+}
+
+const TensorDiff* CheckpointDiff::first_difference() const {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [](const TensorDiff& t) { return t.state != TensorState::kEqual; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+bool CheckpointDiff::equal() const { return first_difference() == nullptr && differing_json.empty(); }
+
+bool DigestLogDiff::equal() const {
+  return std::all_of(sequences.begin(), sequences.end(),
+                     [](const SequenceDiff& s) { return s.differing == 0 && s.only_in_a == 0 && s.only_in_b == 0; });
+}
+
+int64_t DigestLogDiff::compared() const {
+  int64_t n = 0;
+  for (const SequenceDiff& s : sequences) n += s.compared;
+  return n;
+}
+
+Result<Diff> diff_paths(const fs::path& a, const fs::path& b, const DiffProgress& progress) {
+  Diff out;
+  if (is_digest_log(a) != is_digest_log(b))
+    return bad_input(
+        fmt::format("{} and {} are of different kinds: compare two checkpoints or two digest logs", a.string(), b.string()));
+  if (is_digest_log(a)) {
+    out.kind = DiffKind::kDigestLogs;
+    ZU_TRY_ASSIGN(out.digests, diff_digest_logs(a, b));
+  } else {
+    ZU_TRY_ASSIGN(out.checkpoints, diff_checkpoints(a, b, progress));
+  }
+  return out;
+}
+
+}  // namespace zeroulp::verify

@@ -1,0 +1,46 @@
+#include <fmt/format.h>
+
+#include "args.h"
+#include "report/progress.h"
+#include "verbs.h"
+#include "verify/diff_report.h"
+
+namespace zeroulp::cli {
+
+int cmd_diff(int argc, char** argv) {
+  Args args("diff", "What changed between two checkpoints, tensor files or digest logs, and where first.",
+            {"zeroulp diff models/a models/b", "zeroulp diff a.safetensors b.safetensors --json -",
+             "zeroulp diff run-1.json run-2.json"});
+  std::string a, b, json, html;
+  int64_t rows = 20;
+  bool force = false;
+  args.positional("A", a, "folder with safetensors, safetensors file, or digest log (.json)");
+  args.positional("B", b, "the same of the other side");
+  args.option("--rows", rows, "differing tensors or sequences to list; 0: all", 0, 1000000);
+  args.option("--json", json, "write the report as JSON; - for standard output");
+  args.option("--html", html, "write the report as a page");
+  args.flag("--force", force, "replace existing output files");
+  if (const int code = args.parse(argc, argv); code >= 0) return code;
+
+  report::Report report("diff");
+  Result<verify::Diff> diff = [&] {
+    report::Progress progress("diff", 0, "B");
+    return verify::diff_paths(a, b, [&](uint64_t done, uint64_t) { progress.set(done); });
+  }();
+  if (!diff) return fail("diff", diff.error());
+  report.body["a"] = a;
+  report.body["b"] = b;
+  verify::add_diff(*diff, report.body);
+  if (json != "-") fmt::print("{}", verify::diff_text(*diff, rows));
+  if (!json.empty())
+    if (const Status s = report.write(json, force); !s) return fail("diff", s.error());
+  if (!html.empty()) {
+    report::Page page = verify::diff_page(*diff, a, b);
+    page.provenance(report.finished());
+    if (const Status s = page.write(html, force); !s) return fail("diff", s.error());
+  }
+  if (diff->compared() == 0 && diff->equal()) return fail("diff", unavailable("there was nothing to compare"));
+  return diff->equal() ? 0 : 1;
+}
+
+}  // namespace zeroulp::cli
