@@ -23,6 +23,7 @@ constexpr Verb kVerbs[] = {
     {"diff", cmd_diff, "what changed between two checkpoints, tensor files or digest logs"},
     {"doctor", cmd_doctor, "what can run on this machine, and why the rest cannot"},
     {"quantize", cmd_quantize, "a Hugging Face model to an integer model under the contract"},
+    {"import", cmd_import, "a GGUF file as a BF16 Hugging Face folder"},
     {"tokenize", cmd_tokenize, "text to token ids as Hugging Face's tokenizers gives them, and back"},
 };
 
