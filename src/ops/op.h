@@ -15,7 +15,8 @@
 #define ZU_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,bmi2")))
 #endif
 
-// Before a loop over register tiles: unrolled, so that an array of vectors becomes registers (g++ does not do this by itself at -O2).
+// Before a loop over register tiles: unrolled, so that an array of vectors becomes registers (g++ does not do this by itself at -O2, and
+// with this only where the loop stands inside another one: an array that an outermost loop touches stays in memory).
 #if defined(__clang__)
 #define ZU_UNROLL _Pragma("unroll")
 #else

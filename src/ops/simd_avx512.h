@@ -38,12 +38,19 @@ ZU_TARGET_AVX512 inline void store_bf16(uint16_t* p, __m512 v, __mmask16 lanes =
   _mm256_mask_storeu_epi16(p, lanes, to_bf16(v));
 }
 
-// num::i2f of sixteen integers 2^shift * high + low, 0 <= shift < 32: exact in 64 bits, then one rounding.
+// The first and the last eight of sixteen integers 2^shift * high + low, 0 <= shift < 32.
+ZU_TARGET_AVX512 inline __m512i join_planes_low(__m512i high, __m512i low, unsigned shift) {
+  return _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(high)), shift),
+                          _mm512_cvtepi32_epi64(_mm512_castsi512_si256(low)));
+}
+ZU_TARGET_AVX512 inline __m512i join_planes_high(__m512i high, __m512i low, unsigned shift) {
+  return _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(high, 1)), shift),
+                          _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(low, 1)));
+}
+// num::i2f of them: exact in 64 bits, then one rounding.
 ZU_TARGET_AVX512 inline __m512 i2f_planes(__m512i high, __m512i low, unsigned shift) {
-  const __m512i h0 = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(high)), shift);
-  const __m512i h1 = _mm512_slli_epi64(_mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(high, 1)), shift);
-  const __m256 f0 = _mm512_cvtepi64_ps(_mm512_add_epi64(h0, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(low))));
-  const __m256 f1 = _mm512_cvtepi64_ps(_mm512_add_epi64(h1, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(low, 1))));
+  const __m256 f0 = _mm512_cvtepi64_ps(join_planes_low(high, low, shift));
+  const __m256 f1 = _mm512_cvtepi64_ps(join_planes_high(high, low, shift));
   return _mm512_insertf32x8(_mm512_castps256_ps512(f0), f1, 1);
 }
 

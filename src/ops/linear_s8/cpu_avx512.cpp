@@ -7,6 +7,7 @@
 // Few rows: each channel's weights are read once, in place, along K, with 4 channels in flight. Many rows: 32 channels are packed so
 // that a vector holds 4 codes of 16 channels; sums then need no work across lanes.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "ops/linear_s8/fast.h"
@@ -64,99 +65,89 @@ void pack_rows(const Args& a, int64_t row, int64_t count, int planes, const Plan
              to.offsets.data() + r * planes);
 }
 
-// linear_s8::store for sixteen channels of one row from the sums of its planes.
+// linear_s8::store for `count` channels of one row from the sums of its planes: hi[count], and lo[count] behind it at `to_lo`.
 template <int P>
-ZU_TARGET_AVX512 inline void store16(const Args& a, int64_t row, int64_t channel, __mmask16 lanes, __m512i hi, __m512i lo) {
-  const int64_t at = row * a.y_stride + channel;
-  if (a.output == Output::kPartial) {
-    __m512i halves[2] = {_mm512_cvtepi32_epi64(_mm512_castsi512_si256(hi)),
-                         _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(hi, 1))};
-    if (P == 2) {
-      halves[0] = _mm512_add_epi64(_mm512_slli_epi64(halves[0], 7), _mm512_cvtepi32_epi64(_mm512_castsi512_si256(lo)));
-      halves[1] = _mm512_add_epi64(_mm512_slli_epi64(halves[1], 7), _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(lo, 1)));
-    }
-    _mm512_mask_storeu_epi64(static_cast<int64_t*>(a.y) + at, static_cast<__mmask8>(lanes), halves[0]);
-    _mm512_mask_storeu_epi64(static_cast<int64_t*>(a.y) + at + 8, static_cast<__mmask8>(lanes >> 8), halves[1]);
-    return;
-  }
-  const __m512 f = P == 1            ? _mm512_cvtepi32_ps(hi)
-                   : a.k <= kNarrowK ? _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(hi, 7), lo))
-                                     : avx512::i2f_planes(hi, lo, 7);
-  const __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, a.channel_scales + channel), f);
+ZU_TARGET_AVX512 void store_row(const Args& a, int64_t row, int64_t channel, int64_t count, const int32_t* sums,
+                                int64_t to_lo) {
   const __m512 sa = _mm512_set1_ps(a.row_scales[row]);
-  const __m512 y =
-      a.bias ? _mm512_fmadd_ps(sa, scaled, _mm512_maskz_loadu_ps(lanes, a.bias + channel)) : _mm512_mul_ps(sa, scaled);
-  if (a.output == Output::kBf16)
-    avx512::store_bf16(static_cast<uint16_t*>(a.y) + at, y, lanes);
-  else
-    _mm512_mask_storeu_ps(static_cast<float*>(a.y) + at, lanes, y);
+  for (int64_t c = 0; c < count; c += 16) {
+    const __mmask16 lanes = avx512::first(count - c);
+    const int64_t at = row * a.y_stride + channel + c;
+    const __m512i hi = _mm512_load_si512(sums + c);
+    const __m512i lo = P == 2 ? _mm512_load_si512(sums + to_lo + c) : hi;
+    if (a.output == Output::kPartial) {
+      const __m512i none = _mm512_setzero_si512();
+      auto* y = static_cast<int64_t*>(a.y) + at;
+      _mm512_mask_storeu_epi64(y, static_cast<__mmask8>(lanes),
+                               P == 2 ? avx512::join_planes_low(hi, lo, 7) : avx512::join_planes_low(none, hi, 0));
+      _mm512_mask_storeu_epi64(y + 8, static_cast<__mmask8>(lanes >> 8),
+                               P == 2 ? avx512::join_planes_high(hi, lo, 7) : avx512::join_planes_high(none, hi, 0));
+      continue;
+    }
+    const __m512 f = P == 1            ? _mm512_cvtepi32_ps(hi)
+                     : a.k <= kNarrowK ? _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(hi, 7), lo))
+                                       : avx512::i2f_planes(hi, lo, 7);
+    const __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, a.channel_scales + channel + c), f);
+    const __m512 y =
+        a.bias ? _mm512_fmadd_ps(sa, scaled, _mm512_maskz_loadu_ps(lanes, a.bias + channel + c)) : _mm512_mul_ps(sa, scaled);
+    if (a.output == Output::kBf16)
+      avx512::store_bf16(static_cast<uint16_t*>(a.y) + at, y, lanes);
+    else
+      _mm512_mask_storeu_ps(static_cast<float*>(a.y) + at, lanes, y);
+  }
 }
 
 // ---- few rows
 
 // The sums over the lanes of four vectors.
-ZU_TARGET_AVX512 inline __m128i sum_lanes(const __m512i (&v)[4]) {
-  const __m512i v01 = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-  const __m512i v23 = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+ZU_TARGET_AVX512 inline __m128i sum_lanes(__m512i v0, __m512i v1, __m512i v2, __m512i v3) {
+  const __m512i v01 = _mm512_add_epi32(_mm512_unpacklo_epi32(v0, v1), _mm512_unpackhi_epi32(v0, v1));
+  const __m512i v23 = _mm512_add_epi32(_mm512_unpacklo_epi32(v2, v3), _mm512_unpackhi_epi32(v2, v3));
   const __m512i all = _mm512_add_epi32(_mm512_unpacklo_epi64(v01, v23), _mm512_unpackhi_epi64(v01, v23));
   const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
   return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-// V = rows * planes vectors of activations by 4 channels, of which `channels` exist. sums: V rows of kPanel.
+// V = rows * planes vectors of activations by `channels` <= kPanel channels, 4 at a time. sums: V rows of kPanel.
 template <int V>
-ZU_TARGET_AVX512 void dot_tile(const int8_t* planes, int64_t padded, const Args& a, const int8_t* weights, int64_t channels,
-                               int32_t* sums) {
+ZU_TARGET_AVX512 void dot_panel(const Args& a, const int8_t* planes, int64_t padded, const int32_t* offsets,
+                                const int8_t* weights, int64_t channels, int32_t* sums) {
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
-  const int8_t* w_at[4];
-  ZU_UNROLL for (int c = 0; c < 4; ++c) w_at[c] = weights + std::min<int64_t>(c, channels - 1) * a.weights_stride;
-  __m512i acc[V][4];
-  ZU_UNROLL for (int v = 0; v < V; ++v) ZU_UNROLL for (int c = 0; c < 4; ++c) acc[v][c] = _mm512_setzero_si512();
-  for (int64_t i = 0; i < a.k; i += kVector) {
-    const __mmask64 bytes = avx512::first_bytes(a.k - i);
-    __m512i w[4];
-    ZU_UNROLL for (int c = 0; c < 4; ++c) w[c] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(bytes, w_at[c] + i), flip);
+  for (int64_t at = 0; at < channels; at += 4) {
+    const int8_t* w_at[4];
+    ZU_UNROLL for (int c = 0; c < 4; ++c) w_at[c] = weights + std::min(at + c, channels - 1) * a.weights_stride;
+    __m512i acc[V][4];
+    ZU_UNROLL for (int v = 0; v < V; ++v) ZU_UNROLL for (int c = 0; c < 4; ++c) acc[v][c] = _mm512_setzero_si512();
+    int64_t i = 0;
+    do {  // k >= 1
+      const __mmask64 bytes = avx512::first_bytes(a.k - i);
+      __m512i w[4];
+      ZU_UNROLL for (int c = 0; c < 4; ++c) w[c] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(bytes, w_at[c] + i), flip);
+      ZU_UNROLL for (int v = 0; v < V; ++v) {
+        const __m512i x = _mm512_load_si512(planes + v * padded + i);
+        ZU_UNROLL for (int c = 0; c < 4; ++c) acc[v][c] = _mm512_dpbusd_epi32(acc[v][c], w[c], x);
+      }
+      i += kVector;
+    } while (i < a.k);
     ZU_UNROLL for (int v = 0; v < V; ++v) {
-      const __m512i x = _mm512_load_si512(planes + v * padded + i);
-      ZU_UNROLL for (int c = 0; c < 4; ++c) acc[v][c] = _mm512_dpbusd_epi32(acc[v][c], w[c], x);
+      const __m128i four = sum_lanes(acc[v][0], acc[v][1], acc[v][2], acc[v][3]);
+      _mm_store_si128(reinterpret_cast<__m128i*>(sums + v * kPanel + at), _mm_sub_epi32(four, _mm_set1_epi32(offsets[v])));
     }
   }
-  ZU_UNROLL for (int v = 0; v < V; ++v) _mm_storeu_si128(reinterpret_cast<__m128i*>(sums + v * kPanel), sum_lanes(acc[v]));
 }
 
 template <int P>
-ZU_TARGET_AVX512 void dot_rows(const Args& a, const Planes& planes) {
-  constexpr int64_t kRows = 3;
+void dot_rows(const Args& a, const Planes& planes) {
+  constexpr int64_t kRows = 2;  // with three, g++ runs out of registers
   for (int64_t channel = 0; channel < a.n; channel += kPanel) {
     const int64_t channels = std::min(kPanel, a.n - channel);
     for (int64_t row = 0; row < a.rows; row += kRows) {
       const int64_t rows = std::min(kRows, a.rows - row);
+      const auto dots = rows == 1 ? dot_panel<P> : dot_panel<2 * P>;
       alignas(64) int32_t sums[kRows * P * kPanel];
-      const int8_t* x = planes.bytes + row * P * planes.padded;
-      for (int64_t c = 0; c < channels; c += 4) {
-        const int8_t* w = a.weights + (channel + c) * a.weights_stride;
-        const int64_t exist = std::min<int64_t>(4, channels - c);
-        switch (rows) {
-          case 1:
-            dot_tile<P>(x, planes.padded, a, w, exist, sums + c);
-            break;
-          case 2:
-            dot_tile<2 * P>(x, planes.padded, a, w, exist, sums + c);
-            break;
-          default:
-            dot_tile<3 * P>(x, planes.padded, a, w, exist, sums + c);
-            break;
-        }
-      }
-      for (int64_t r = 0; r < rows; ++r) {
-        const int32_t* offsets = planes.offsets.data() + (row + r) * P;
-        for (int64_t c = 0; c < channels; c += 16) {
-          const int32_t* at = sums + r * P * kPanel + c;
-          const __m512i hi = _mm512_sub_epi32(_mm512_load_si512(at), _mm512_set1_epi32(offsets[0]));
-          const __m512i lo = P == 2 ? _mm512_sub_epi32(_mm512_load_si512(at + kPanel), _mm512_set1_epi32(offsets[1])) : hi;
-          store16<P>(a, row + r, channel + c, avx512::first(channels - c), hi, lo);
-        }
-      }
+      dots(a, planes.bytes + row * P * planes.padded, planes.padded, planes.offsets.data() + row * P,
+           a.weights + channel * a.weights_stride, channels, sums);
+      for (int64_t r = 0; r < rows; ++r) store_row<P>(a, row + r, channel, channels, sums + r * P * kPanel, kPanel);
     }
   }
 }
@@ -209,46 +200,46 @@ ZU_TARGET_AVX512 void pack_weights(const Args& a, int64_t channel, int64_t chann
   }
 }
 
-// V = rows * planes by 32 channels.
+// `tiles` times V = rows * planes vectors of activations by 32 channels.
 template <int P, int V>
-ZU_TARGET_AVX512 void panel_tile(const Args& a, int64_t row, int64_t channel, int64_t channels, const int8_t* planes,
-                                 int64_t padded, const int32_t* offsets, const int8_t* weights) {
-  __m512i acc[V][2];
-  ZU_UNROLL for (int v = 0; v < V; ++v) acc[v][0] = acc[v][1] = _mm512_setzero_si512();
-  for (int64_t i = 0; i < a.k; i += 4) {
-    const __m512i w0 = _mm512_load_si512(weights + i * 32), w1 = _mm512_load_si512(weights + i * 32 + kVector);
-    ZU_UNROLL for (int v = 0; v < V; ++v) {
-      int32_t four;
-      __builtin_memcpy(&four, planes + v * padded + i, 4);
-      const __m512i x = _mm512_set1_epi32(four);
-      acc[v][0] = _mm512_dpbusd_epi32(acc[v][0], w0, x);
-      acc[v][1] = _mm512_dpbusd_epi32(acc[v][1], w1, x);
+ZU_TARGET_AVX512 void panel_tiles(const Args& a, int64_t row, int64_t tiles, int64_t channel, int64_t channels,
+                                  const int8_t* planes, int64_t padded, const int32_t* offsets, const int8_t* weights) {
+  for (; tiles > 0; --tiles, row += V / P, planes += V * padded, offsets += V) {
+    __m512i acc[V][2];
+    ZU_UNROLL for (int v = 0; v < V; ++v) acc[v][0] = acc[v][1] = _mm512_set1_epi32(-offsets[v]);
+    for (int64_t i = 0; i < a.k; i += 4) {
+      const __m512i w0 = _mm512_load_si512(weights + i * 32), w1 = _mm512_load_si512(weights + i * 32 + kVector);
+      ZU_UNROLL for (int v = 0; v < V; ++v) {
+        int32_t four;
+        std::memcpy(&four, planes + v * padded + i, 4);
+        const __m512i x = _mm512_set1_epi32(four);
+        acc[v][0] = _mm512_dpbusd_epi32(acc[v][0], w0, x);
+        acc[v][1] = _mm512_dpbusd_epi32(acc[v][1], w1, x);
+      }
     }
-  }
-  ZU_UNROLL for (int v = 0; v < V; ++v) {
-    const __m512i offset = _mm512_set1_epi32(offsets[v]);
-    acc[v][0] = _mm512_sub_epi32(acc[v][0], offset);
-    acc[v][1] = _mm512_sub_epi32(acc[v][1], offset);
-  }
-  ZU_UNROLL for (int v = 0; v < V; v += P) {
-    store16<P>(a, row + v / P, channel, avx512::first(channels), acc[v][0], acc[v + P - 1][0]);
-    if (channels > 16) store16<P>(a, row + v / P, channel + 16, avx512::first(channels - 16), acc[v][1], acc[v + P - 1][1]);
+    alignas(64) int32_t sums[V * 32];
+    ZU_UNROLL for (int v = 0; v < V; ++v) {
+      _mm512_store_si512(sums + v * 32, acc[v][0]);
+      _mm512_store_si512(sums + v * 32 + 16, acc[v][1]);
+    }
+    for (int64_t r = 0; r < V / P; ++r) store_row<P>(a, row + r, channel, channels, sums + r * P * 32, 32);
   }
 }
 
-// Rows [row, row + count) of one panel: tiles of 12 activation vectors, then what is left in halves.
+// Rows [row, row + count) of one panel: tiles of 12 activation vectors, then what is left in smaller ones.
 template <int P>
-ZU_TARGET_AVX512 void panel_rows(const Args& a, int64_t row, int64_t count, int64_t channel, int64_t channels,
-                                 const Planes& planes, const int8_t* weights) {
+void panel_rows(const Args& a, int64_t row, int64_t count, int64_t channel, int64_t channels, const Planes& planes,
+                const int8_t* weights) {
   int64_t r = 0;
-  const auto sweep = [&](auto tile, int64_t rows) {
-    for (; r + rows <= count; r += rows)
-      tile(a, row + r, channel, channels, planes.bytes + r * P * planes.padded, planes.padded, planes.offsets.data() + r * P,
-           weights);
+  const auto sweep = [&](auto tiles, int64_t rows) {
+    const int64_t times = (count - r) / rows;
+    tiles(a, row + r, times, channel, channels, planes.bytes + r * P * planes.padded, planes.padded,
+          planes.offsets.data() + r * P, weights);
+    r += times * rows;
   };
-  sweep(panel_tile<P, 12>, 12 / P);
-  sweep(panel_tile<P, 6>, 6 / P);
-  sweep(panel_tile<P, P>, 1);
+  sweep(panel_tiles<P, 12>, 12 / P);
+  sweep(panel_tiles<P, 6>, 6 / P);
+  sweep(panel_tiles<P, P>, 1);
 }
 
 template <int P>
