@@ -1,0 +1,36 @@
+// Second moments of a linear's inputs as exact integers: no order of summation, no machine and no number of threads can move a bit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/threads.h"
+#include "quant/dense.h"
+
+namespace zeroulp::quant {
+
+// A value of channel j counts as the integer rne(x * 2^exponents[j]), at most 2^15 - 1 in magnitude.
+inline constexpr int kFixedBits = 15;
+// Integer sums stay below 2^53, so binary64 holds them exactly: 2^30 a product.
+inline constexpr int64_t kMaxHessianRows = int64_t{1} << 22;
+
+// Largest magnitude per channel, as bf16 bits. x: bf16 [rows, k].
+std::vector<uint16_t> channel_maxima(std::span<const uint16_t> x, int64_t k, ThreadPool& pool);
+
+// The fixed point of each channel: its maximum lands in [2^14, 2^15). 0 for a channel of zeros.
+std::vector<int> fixed_point_exponents(std::span<const uint16_t> maxima);
+
+int32_t fixed_point(float x, int exponent);
+
+// Channels by ascending second moment, ties by index: the column that GPTQ decides first, the largest, comes last.
+struct Hessian {
+  std::vector<int32_t> order;  // order[p]: the channel at place p
+  LowerMatrix matrix;          // in places, not channels; real values: exact integers times exact powers of two
+};
+
+// x: bf16 [rows, k]. Refuses more than kMaxHessianRows.
+Result<Hessian> hessian_of(std::span<const uint16_t> x, int64_t k, ThreadPool& pool);
+
+}  // namespace zeroulp::quant
