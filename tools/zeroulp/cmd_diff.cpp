@@ -9,17 +9,17 @@ namespace zeroulp::cli {
 
 int cmd_diff(int argc, char** argv) {
   Args args("diff", "What changed between two checkpoints, tensor files or digest logs, and where first.",
-            {"zeroulp diff models/a models/b", "zeroulp diff a.safetensors b.safetensors --json -",
+            {"zeroulp diff models/a models/b", "zeroulp diff a.safetensors b.safetensors --json",
              "zeroulp diff run-1.json run-2.json"});
-  std::string a, b, json, html;
+  std::string a, b, html;
   int64_t rows = 20;
-  bool force = false;
+  bool json = false, force = false;
   args.positional("A", a, "folder with safetensors, safetensors file, or digest log (.json)");
   args.positional("B", b, "the same of the other side");
   args.option("--rows", rows, "differing tensors or sequences to list; 0: all", 0, 1000000);
-  args.option("--json", json, "write the report as JSON; - for standard output");
+  args.flag("--json", json, "print the report as JSON instead of tables");
   args.option("--html", html, "write the report as a page");
-  args.flag("--force", force, "replace existing output files");
+  args.flag("--force", force, "replace an existing page");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
 
   report::Report report("diff");
@@ -31,9 +31,7 @@ int cmd_diff(int argc, char** argv) {
   report.body["a"] = a;
   report.body["b"] = b;
   verify::add_diff(*diff, report.body);
-  if (json != "-") fmt::print("{}", verify::diff_text(*diff, rows));
-  if (!json.empty())
-    if (const Status s = report.write(json, force); !s) return fail("diff", s.error());
+  fmt::print("{}", json ? report::json_text(report.finished()) : verify::diff_text(*diff, rows));
   if (!html.empty()) {
     report::Page page = verify::diff_page(*diff, a, b);
     page.provenance(report.finished());
