@@ -38,8 +38,8 @@ std::vector<float> llama3_divisors(double theta, int64_t head_dim, double factor
   std::vector<float> out;
   for (int64_t i = 0; i < head_dim / 2; ++i) {
     const double wavelength = 2 * std::numbers::pi * std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(head_dim));
-    const double smooth = std::clamp((original / wavelength - kLow) / (kHigh - kLow), 0.0, 1.0);
-    out.push_back(static_cast<float>(1 / ((1 - smooth) / factor + smooth)));
+    const double smooth = (original / wavelength - kLow) / (kHigh - kLow);
+    out.push_back(static_cast<float>(smooth < 0 ? factor : smooth > 1 ? 1.0 : 1 / ((1 - smooth) / factor + smooth)));
   }
   return out;
 }
