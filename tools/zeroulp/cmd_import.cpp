@@ -1,52 +1,40 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <nlohmann/json.hpp>
+#include <memory>
 
 #include "args.h"
 #include "model/gguf_import.h"
+#include "report/json.h"
+#include "report/progress.h"
 #include "verbs.h"
 
 namespace zeroulp::cli {
 namespace {
 
-// One line on a terminal, at most ten times a second; nothing elsewhere.
-class ProgressLine {
- public:
-  void show(uint64_t done, uint64_t total) {
-    if (!terminal_) return;
-    const auto now = std::chrono::steady_clock::now();
-    if (done < total && now - last_ < std::chrono::milliseconds(100)) return;
-    last_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
-    fmt::print(stderr, "\rimport  {:3} %  {:.0f} M weights/s  {:.0f} s left ", 100 * done / total, rate / 1e6,
-               rate > 0 ? static_cast<double>(total - done) / rate : 0);
-    shown_ = true;
-  }
-  void end() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
+void add_import(const model::GgufImportReport& r, report::Json& out) {
+  out["parts"] = r.parts;
+  out["architecture"] = r.config.architecture;
+  out["tied_head"] = r.config.tied_head;
+  out["tokenizer_pre"] = r.pre;
+  out["tensors"] = r.tensors;
+  out["weights"] = r.weights;
+  out["bytes_in"] = r.bytes_in;
+  out["bytes_out"] = r.bytes_out;
+}
 
- private:
-  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point last_ = start_;
-  bool shown_ = false;
-};
-
-void print_report(const model::GgufImportReport& r, const std::string& source, const std::string& folder, bool json) {
-  if (json) {
-    nlohmann::ordered_json out{{"schema", "zeroulp.import/1"}, {"source", source},   {"parts", r.parts},     {"folder", folder},
-                               {"architecture", r.config.architecture}, {"tied_head", r.config.tied_head}, {"tokenizer_pre", r.pre},
-                               {"tensors", r.tensors},         {"weights", r.weights}, {"bytes_in", r.bytes_in}, {"bytes_out", r.bytes_out}};
-    fmt::print("{}\n", out.dump());
-    return;
-  }
+void print_import(const model::GgufImportReport& r, const std::string& folder) {
   fmt::print("{}: {}, {} layers, {} tensors, {:.1f} M weights in BF16 ({:.1f} MB from {:.1f} MB), {} head, tokenizer {}\n", folder,
              r.config.architecture, r.config.layers, r.tensors, static_cast<double>(r.weights) / 1e6,
              static_cast<double>(r.bytes_out) / 1e6, static_cast<double>(r.bytes_in) / 1e6, r.config.tied_head ? "tied" : "untied", r.pre);
+}
+
+Result<model::GgufImportReport> import_with_progress(const std::string& gguf, const std::string& folder, model::GgufImportOptions& options) {
+  std::unique_ptr<report::Progress> line;  // made when the number of weights is known
+  options.progress = [&](uint64_t done, uint64_t total) {
+    if (!line) line = std::make_unique<report::Progress>("import", total, "weights");
+    line->set(done);
+  };
+  return model::import_gguf(gguf, folder, options);
 }
 
 }  // namespace
@@ -62,15 +50,20 @@ int cmd_import(int argc, char** argv) {
   args.positional("OUT_FOLDER", folder, "the folder to write");
   args.option("--pre", options.pre, "how text is split before BPE, for files that do not say it in tokenizer.ggml.pre");
   args.flag("--force", options.force, "replace an existing folder");
-  args.flag("--json", json, "print the report as JSON");
+  args.flag("--json", json, "the outcome as JSON (schema zeroulp.import/1)");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
 
-  ProgressLine line;
-  options.progress = [&](uint64_t done, uint64_t total) { line.show(done, total); };
-  const auto report = model::import_gguf(gguf, folder, options);
-  line.end();
-  if (!report) return fail("import", report.error());
-  print_report(*report, gguf, folder, json);
+  report::Report report("import");
+  const auto imported = import_with_progress(gguf, folder, options);
+  if (!imported) return fail("import", imported.error());
+  if (!json) {
+    print_import(*imported, folder);
+    return 0;
+  }
+  report.body["source"] = gguf;
+  report.body["folder"] = folder;
+  add_import(*imported, report.body);
+  if (const Status s = report.write("-", false); !s) return fail("import", s.error());
   return 0;
 }
 

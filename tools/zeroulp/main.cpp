@@ -24,6 +24,7 @@ constexpr Verb kVerbs[] = {
     {"doctor", cmd_doctor, "what can run on this machine, and why the rest cannot"},
     {"quantize", cmd_quantize, "a Hugging Face model to an integer model under the contract"},
     {"import", cmd_import, "a GGUF file as a BF16 Hugging Face folder"},
+    {"info", cmd_info, "what is in a model folder, a safetensors file or a GGUF file"},
     {"tokenize", cmd_tokenize, "text to token ids as Hugging Face's tokenizers gives them, and back"},
 };
 

@@ -7,6 +7,7 @@ int cmd_diff(int argc, char** argv);
 int cmd_doctor(int argc, char** argv);
 int cmd_quantize(int argc, char** argv);
 int cmd_import(int argc, char** argv);
+int cmd_info(int argc, char** argv);
 int cmd_tokenize(int argc, char** argv);
 
 }  // namespace zeroulp::cli

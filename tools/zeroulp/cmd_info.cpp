@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "args.h"
+#include "base/text.h"
+#include "model/describe.h"
+#include "report/json.h"
+#include "report/table.h"
+#include "verbs.h"
+
+namespace zeroulp::cli {
+namespace {
+
+struct TypeTotal {
+  uint64_t tensors = 0, elements = 0, bytes = 0;
+};
+
+// As it is if it fits on one line of a terminal, else quoted.
+std::string plain(const std::string& text) {
+  const std::string quoted = in_quotes(text, 200);
+  return quoted.size() == text.size() + 2 ? text : quoted;
+}
+
+uint64_t elements_of(const model::TensorLine& t) {
+  uint64_t n = 1;
+  for (const int64_t d : t.shape) n *= static_cast<uint64_t>(d);
+  return n;
+}
+
+std::map<std::string, TypeTotal> totals_by_type(const model::Description& d) {
+  std::map<std::string, TypeTotal> out;
+  for (const model::TensorLine& t : d.tensors) {
+    TypeTotal& total = out[t.type];
+    ++total.tensors;
+    total.elements += elements_of(t);
+    total.bytes += t.bytes;
+  }
+  return out;
+}
+
+report::Json config_json(const model::ModelConfig& c) {
+  int64_t windowed = 0;
+  for (const auto& w : c.window) windowed += w.has_value();
+  report::Json out{{"architecture", c.architecture}, {"layers", c.layers},       {"hidden", c.hidden},
+                   {"intermediate", c.intermediate}, {"heads", c.heads},         {"kv_heads", c.kv_heads},
+                   {"head_dim", c.head_dim},         {"vocab", c.vocab},         {"max_positions", c.max_positions},
+                   {"rms_eps", c.rms_eps},           {"qkv_bias", c.qkv_bias},   {"qk_norm", c.qk_norm},
+                   {"tied_head", c.tied_head},       {"stop_tokens", c.stop_tokens}, {"windowed_layers", windowed}};
+  if (c.bos_token) out["bos_token"] = *c.bos_token;
+  return out;
+}
+
+void add_description(const model::Description& d, report::Json& out) {
+  out["kind"] = d.kind;
+  out["files"] = d.files;
+  out["bytes"] = d.bytes;
+  out["config"] = d.config ? config_json(*d.config) : report::Json();
+  out["tokenizer"] = d.tokenizer.empty() ? report::Json() : report::Json{{"kind", d.tokenizer}, {"tokens", d.tokens}};
+  out["chat_template"] = d.has_chat_template;
+  out["metadata"] = d.metadata;
+  out["notes"] = d.notes;
+  out["problem"] = d.problem ? report::Json(d.problem->text) : report::Json();
+  for (const auto& [type, t] : totals_by_type(d)) out["types"][type] = {{"tensors", t.tensors}, {"elements", t.elements}, {"bytes", t.bytes}};
+  out["tensors"] = report::Json::array();
+  for (const model::TensorLine& t : d.tensors) out["tensors"].push_back({{"name", t.name}, {"type", t.type}, {"shape", t.shape}, {"bytes", t.bytes}});
+}
+
+void print_config(const model::ModelConfig& c) {
+  fmt::print("architecture   {}: {} layers, hidden {}, {} query and {} KV heads of {}, intermediate {}\n", c.architecture, c.layers, c.hidden,
+             c.heads, c.kv_heads, c.head_dim, c.intermediate);
+  fmt::print("vocabulary     {} rows, {} head; stop tokens {}\n", c.vocab, c.tied_head ? "tied" : "untied", fmt::join(c.stop_tokens, ", "));
+  fmt::print("context        {} positions\n", c.max_positions);
+}
+
+void print_description(const model::Description& d, const std::string& path, bool all) {
+  fmt::print("{}: {}, {} file{}, {:.1f} MB\n", path, d.kind, d.files, d.files == 1 ? "" : "s", static_cast<double>(d.bytes) / 1e6);
+  if (d.config) print_config(*d.config);
+  if (d.kind != "safetensors") {
+    fmt::print("tokenizer      {}\n", d.tokenizer.empty() ? "none" : fmt::format("{}, {} tokens", plain(d.tokenizer), d.tokens));
+    fmt::print("chat template  {}\n", d.has_chat_template ? "present" : "none");
+  }
+  using report::Align;
+  report::Table types({{"type"}, {"tensors", Align::kRight}, {"elements", Align::kRight}, {"bytes", Align::kRight}});
+  for (const auto& [type, t] : totals_by_type(d))
+    types.row({type, std::to_string(t.tensors), std::to_string(t.elements), std::to_string(t.bytes)});
+  if (!types.empty()) fmt::print("\n{}", types.text());
+  if (!all) return;
+  report::Table tensors({{"tensor"}, {"type"}, {"shape"}, {"bytes", Align::kRight}});
+  for (const model::TensorLine& t : d.tensors)
+    tensors.row({plain(t.name), t.type, fmt::format("[{}]", fmt::join(t.shape, ", ")), std::to_string(t.bytes)});
+  fmt::print("\n{}", tensors.text());
+}
+
+}  // namespace
+
+int cmd_info(int argc, char** argv) {
+  std::string path;
+  bool json = false, all = false;
+  Args args("info", "What is in a model folder, a safetensors file or a GGUF file: configuration, tensors, tokenizer. Exit code 3 if it cannot be used.",
+            {"zeroulp info models/smollm2", "zeroulp info model.gguf --tensors", "zeroulp info model.safetensors --json"});
+  args.positional("PATH", path, "folder (Hugging Face or zeroulp), .safetensors or .gguf");
+  args.flag("--tensors", all, "list every tensor");
+  args.flag("--json", json, "everything as JSON (schema zeroulp.info/1)");
+  if (const int code = args.parse(argc, argv); code >= 0) return code;
+
+  report::Report report("info");
+  const auto description = model::describe(path);
+  if (!description) return fail("info", description.error());
+  if (json) {
+    report.body["path"] = path;
+    add_description(*description, report.body);
+    if (const Status s = report.write("-", false); !s) return fail("info", s.error());
+  } else {
+    print_description(*description, path, all);
+    for (const std::string& note : description->notes) fmt::print(stderr, "zeroulp info: {}\n", note);
+  }
+  return description->problem ? fail("info", *description->problem) : 0;
+}
+
+}  // namespace zeroulp::cli
