@@ -1,0 +1,83 @@
+#include "ops/rope/cases.h"
+
+#include <fmt/format.h>
+
+#include "num/sincos.h"
+#include "ops/case_inputs.h"
+
+namespace zeroulp::ops::rope {
+namespace {
+
+using namespace conformance;
+
+struct Heads {
+  std::vector<uint16_t> x;
+  int64_t rows, heads, d;
+  std::vector<int32_t> positions;
+  std::vector<uint16_t> cos, sin;
+  int64_t gap = 0;
+};
+
+void visit_heads(const Visit<Fn>& visit, Kind kind, const std::string& name, const std::string& catches, const Heads& in) {
+  visit({kind, name, catches}, [&](Fn* run, Outputs& out) {
+    Guarded<uint16_t> x(in.x);
+    run({x.data(), in.heads * in.d + in.gap, in.rows, in.heads, in.d, in.positions.data(), in.cos.data(), in.sin.data()});
+    out.add("x", x);
+  });
+}
+
+// Every x1 with an x2 that is a given function of it, against one (cos, sin).
+void every_x(const Visit<Fn>& visit, uint16_t c, uint16_t s) {
+  struct Partner {
+    const char* name;
+    uint16_t multiply, exclusive_or;
+  };
+  for (const Partner& p :
+       {Partner{"itself", 1, 0}, Partner{"its negative neighbour", 1, 0x8001}, Partner{"a permutation", 40503, 0x1234}}) {
+    const int64_t half = 64;
+    Heads in{std::vector<uint16_t>(131072), 1, 65536 / half, 2 * half, {0}, {}, {}};
+    for (uint32_t v = 0; v < 65536; ++v) {
+      const size_t at = v / half * 2 * half + v % half;
+      in.x[at] = static_cast<uint16_t>(v);
+      in.x[at + half] = static_cast<uint16_t>(v * p.multiply) ^ p.exclusive_or;
+    }
+    in.cos.assign(half, c);
+    in.sin.assign(half, s);
+    visit_heads(visit, Kind::kExhaustive, fmt::format("every x1 with {} by cos 0x{:04x}, sin 0x{:04x}", p.name, c, s),
+                "contraction (products of subnormals are not exact), three roundings, a wrong sign", in);
+  }
+}
+
+}  // namespace
+
+void cases(const Visit<Fn>& visit) {
+  num::PhiloxStream random(105);
+  every_x(visit, 0x3F80, 0x0000);
+  every_x(visit, 0x0000, 0xBF80);
+  every_x(visit, 0x7FC0, 0x3F00);
+  for (const uint32_t position : {1u, 22u, 355u, 2047u, 131071u}) {
+    for (const float w : {1.0f, 0.01f, 1e-6f}) {
+      const num::SinCosBf16 e = num::sincos_bf16(position, w);
+      every_x(visit, e.cos, e.sin);
+    }
+  }
+  for (const int64_t d : {2, 4, 6, 16, 30, 32, 34, 62, 64, 66, 80, 128, 130, 256}) {
+    const int64_t half = d / 2, positions = 9;
+    Heads in{{}, 5, 3, d, {8, 0, 3, 3, 7}, {}, {}, 5};
+    for (int64_t p = 0; p < positions; ++p) {
+      for (int64_t i = 0; i < half; ++i) {
+        const num::SinCosBf16 e = num::sincos_bf16(static_cast<uint32_t>(p * 977), random_scale(random, -18, -1));
+        in.cos.push_back(e.cos);
+        in.sin.push_back(e.sin);
+      }
+    }
+    in.x = bell_bf16s(random, in.rows * (in.heads * d + in.gap), 2.0f);
+    visit_heads(visit, Kind::kRandom, fmt::format("3 heads of {}, 5 rows", d),
+                "tails, strides, interleaved pairs, the wrong position", in);
+    in.x = random_bf16s(random, in.rows * (in.heads * d + in.gap), 0, 40);
+    visit_heads(visit, Kind::kHard, fmt::format("3 heads of {}, 5 rows, tiny values", d), "contraction, flushed subnormals",
+                in);
+  }
+}
+
+}  // namespace zeroulp::ops::rope
