@@ -165,6 +165,65 @@ void values(const Visit<Fn>& visit) {
   }
 }
 
+// Probabilities that are exact ties above an even integer, each shown alone by a value row of its own; found by search.
+void probability_ties(const Visit<Fn>& visit) {
+  num::PhiloxStream random(119);
+  struct Tie {
+    uint16_t q, k;  // queries and keys of 64 equal elements; the other key is 1
+  };
+  for (const int key_width : {8, 15}) {
+    for (const Tie& tie : {Tie{0x3EE0, 0xBE0A}, Tie{0x3EED, 0xBDD6}}) {
+      Problem p = make(random, {64, key_width}, 1, 1, 1);
+      std::vector<uint16_t> one_hot(64, 0);
+      one_hot[9] = 0x3F80;
+      set_key(p, 0, std::vector<uint16_t>(64, 0x3F80), std::vector<uint16_t>(64, 0));
+      set_key(p, 1, std::vector<uint16_t>(64, tie.k), one_hot);
+      set_queries(p, std::vector<uint16_t>(64, tie.q));
+      visit_problem(visit, Kind::kHard, "a probability that is a tie", "ties away from zero or upwards", p);
+    }
+  }
+}
+
+// Equal keys and values whose mean is a tie of bf16, for many counts of keys.
+void quotient_ties(const Visit<Fn>& visit) {
+  num::PhiloxStream random(120);
+  const std::vector<uint16_t> zero(64, 0);
+  for (int64_t count = 12; count <= 1000; count += count < 128 ? 4 : 44) {
+    Problem p = make(random, {64, 15}, 1, 1, count - 1);
+    for (int64_t j = 0; j < count; ++j) {
+      std::vector<uint16_t> v;
+      for (int i = 0; i < 64; ++i)
+        v.push_back(num::float_to_bf16(static_cast<float>(64 + i % 60 + (j % 4 < 1 + i % 2 * 2 ? 1 : 0))));
+      v[63] = 0x42FE;  // 127: every row's codes count single units
+      set_key(p, j, zero, v);
+    }
+    set_queries(p, zero);
+    visit_problem(visit, Kind::kHard, "means that are ties", "a reciprocal in place of a division", p);
+  }
+}
+
+// Values that cancel: keys come in equal pairs with opposite values, so the partial sums pass 2^24 and the result is small.
+void cancelling_values(const Visit<Fn>& visit) {
+  num::PhiloxStream random(121);
+  for (const int key_width : {8, 15}) {
+    Problem p = make(random, {64, key_width}, 1, 2, 127);
+    for (int64_t j = 0; j < 64; ++j) {
+      const std::vector<uint16_t> k = bell_bf16s(random, 64, 0.05f);
+      std::vector<uint16_t> v;
+      for (int i = 0; i < 64; ++i) v.push_back(num::float_to_bf16(100.0f + static_cast<float>(random.below(28))));
+      v[63] = 0x42FE;
+      set_key(p, j, k, v);
+      for (int i = 0; i < 63; ++i) {  // the first pair is 1 or 2 short of cancelling
+        const float left_over = j == 0 ? 1.0f + static_cast<float>(i % 2) : 0.0f;
+        v[static_cast<size_t>(i)] = num::float_to_bf16(left_over - num::bf16_to_float(v[static_cast<size_t>(i)]));
+      }
+      set_key(p, j + 64, k, v);
+    }
+    set_queries(p, bell_bf16s(random, 128, 1.0f));
+    visit_problem(visit, Kind::kHard, "values that cancel", "values summed in fp32", p);
+  }
+}
+
 void faults(const Visit<Fn>& visit) {
   num::PhiloxStream random(118);
   const std::vector<uint16_t> nan(64, 0x7FC0), huge(64, 0x7F00), fine(64, 0x3F80);
@@ -193,6 +252,9 @@ void cases(const Visit<Fn>& visit) {
   shapes(visit);
   merges(visit);
   values(visit);
+  probability_ties(visit);
+  quotient_ties(visit);
+  cancelling_values(visit);
   faults(visit);
 }
 

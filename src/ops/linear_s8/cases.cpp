@@ -87,7 +87,7 @@ void conversions(const Visit<Fn>& visit) {
   num::PhiloxStream random(110);
   for (const int width : {8, 15}) {
     std::vector<int64_t> sums = {
-        0, 1, (1 << 22) - 1, 1 << 22, (1 << 22) + 1, (1 << 24) - 1, 1 << 24, (1 << 24) + 1, (1 << 24) + 3};
+        0, 1, 257, 259, 515, 517, (1 << 22) - 1, 1 << 22, (1 << 22) + 1, (1 << 24) - 1, 1 << 24, (1 << 24) + 1, (1 << 24) + 3};
     if (width == 8) sums.insert(sums.end(), {2114028030, 2114028029});
     for (int e = 25; e <= (width == 8 ? 30 : 37); e += width == 8 ? 1 : 2)
       for (const int64_t odd : {1, 3})
@@ -95,7 +95,7 @@ void conversions(const Visit<Fn>& visit) {
     for (const int64_t magnitude : sums)
       for (const int64_t sum : {magnitude, -magnitude})
         visit_problem(visit, Kind::kHard, fmt::format("the sum {}", sum),
-                      "a fast conversion beyond 2^22, two roundings, planes joined in fp32, sums in 32 bits",
+                      "ties of bf16 away from zero, a fast conversion beyond 2^22, planes joined in fp32, sums in 32 bits",
                       exact_sum(random, sum, width));
   }
 }

@@ -33,6 +33,11 @@ void hard(const Visit<Fn>& visit) {
   for (const float gap : {27.0f, 28.0f, 28.4f, 28.5f, 29.0f, 87.0f, 88.0f, 1000.0f})
     visit_logits(visit, Kind::kHard, fmt::format("{} apart", gap), "a term that rounds to nothing, an unclamped exponent",
                  {0.0f, -gap, 0.0f, -gap}, {0, 1});
+  for (const float gap : {28.0f, 28.3f, 28.42f, 28.5f}) {  // 151,935 terms of about 3/4, 3/5, 1/2 and less of a unit
+    std::vector<float> many(151936, -gap);
+    many[77] = 0;
+    visit_logits(visit, Kind::kHard, fmt::format("151,935 logits {} below one", gap), "terms truncated or left out", many, {0});
+  }
   const float limit = 0x1p22f / num::kLog2E;
   for (const float gap : {limit * 0.999999f, limit, limit * 1.000001f, 1e9f, 3e38f})
     visit_logits(visit, Kind::kHard, fmt::format("a target {} below", gap), "an integer that overflows", {gap, 0.0f, -gap},

@@ -95,6 +95,18 @@ void twice_rounded(const Visit<Fn>& visit) {
   visit_rows(visit, Kind::kHard, "2^21 elements of the largest significand", "a sum that overflows 64 bits", full);
 }
 
+// 16,384 different factors, each with all 128 fractions: two elements set the sum, the others are too small to.
+void every_factor(const Visit<Fn>& visit) {
+  Rows in{{}, 16384, 130, std::vector<uint16_t>(130, 0x3F80)};
+  for (int row = 0; row < 16384; ++row) {
+    in.x.push_back(static_cast<uint16_t>(0x3F80 | row >> 7));
+    in.x.push_back(static_cast<uint16_t>(0x3F00 | (row & 0x7F)));
+    for (int b = 0; b < 128; ++b) in.x.push_back(static_cast<uint16_t>(((127 - 40) << 7) | b));
+  }
+  visit_rows(visit, Kind::kHard, "16,384 factors by every fraction",
+             "an approximate square root or division, a reciprocal square root rounded once", in);
+}
+
 void shapes(const Visit<Fn>& visit) {
   num::PhiloxStream random(109);
   for (const int64_t d : kOddLengths) {
@@ -119,6 +131,7 @@ void cases(const Visit<Fn>& visit) {
   every_x(visit);
   spread(visit);
   twice_rounded(visit);
+  every_factor(visit);
   shapes(visit);
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "num/sincos.h"
 #include "ops/case_inputs.h"
 
@@ -48,6 +50,17 @@ void every_x(const Visit<Fn>& visit, uint16_t c, uint16_t s) {
   }
 }
 
+// Tables that no angle gives, where a contraction shows: products below the subnormal spacing, and products that overflow.
+void contraction(const Visit<Fn>& visit) {
+  // 129 * 255 - 1 * 253 / 2 in units of 2^-149: the difference of the rounded product is 1 above a tie, the fused one is the tie.
+  Heads in{std::vector<uint16_t>(64, 0x0081), 1, 1, 64, {0}, std::vector<uint16_t>(32, 0x3B7F),
+           std::vector<uint16_t>(32, 0x3AFD)};
+  std::fill(in.x.begin() + 32, in.x.end(), uint16_t{0x0001});
+  visit_heads(visit, Kind::kHard, "a product that is not exact", "contraction", in);
+  in = {std::vector<uint16_t>(64, 0x7F00), 1, 1, 64, {0}, std::vector<uint16_t>(32, 0x4000), std::vector<uint16_t>(32, 0x4000)};
+  visit_heads(visit, Kind::kHard, "products that overflow", "contraction", in);
+}
+
 }  // namespace
 
 void cases(const Visit<Fn>& visit) {
@@ -61,6 +74,7 @@ void cases(const Visit<Fn>& visit) {
       every_x(visit, e.cos, e.sin);
     }
   }
+  contraction(visit);
   for (const int64_t d : {2, 4, 6, 16, 30, 32, 34, 62, 64, 66, 80, 128, 130, 256}) {
     const int64_t half = d / 2, positions = 9;
     Heads in{{}, 5, 3, d, {8, 0, 3, 3, 7}, {}, {}, 5};
