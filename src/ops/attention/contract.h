@@ -35,7 +35,8 @@ struct Args {
   int64_t page_offset;
   uint16_t* out;  // bf16 [rows, group, d], row stride out_stride, heads d apart
   int64_t out_stride;
-  uint8_t* faults;  // [rows], set to 1 on a range error, NaN or Inf; otherwise left alone
+  uint8_t* faults;  // [rows], stride faults_stride: set to 1 on a range error, NaN or Inf; otherwise left alone
+  int64_t faults_stride;
 };
 using Fn = void(const Args&);
 

@@ -103,7 +103,7 @@ void reference(const Args& g) {
                                g.q_scales[row * g.q_scales_stride + head], out);
       if (good) continue;
       std::fill(out, out + g.layout.d, num::kBf16Nan);
-      g.faults[row] = 1;
+      g.faults[row * g.faults_stride] = 1;
     }
   }
 }

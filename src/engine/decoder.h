@@ -1,0 +1,126 @@
+// One tensor-parallel rank of the integer decoder: straight-line layers under the contract, over rows of any mix of sequences.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/threads.h"
+#include "engine/exchange.h"
+#include "engine/plant.h"
+#include "model/quantized_model.h"
+#include "ops/kernels.h"
+
+namespace zeroulp::engine {
+
+// cos and sin of every position, shared by the ranks; filled as positions are reached.
+class RopeTable {
+ public:
+  RopeTable(const model::ModelConfig& config, int64_t max_positions);
+  void fill_to(int64_t positions, ThreadPool& pool);  // entries [0, positions) are there afterwards
+  const uint16_t* cos() const { return cos_.data(); }
+  const uint16_t* sin() const { return sin_.data(); }
+
+ private:
+  std::vector<float> frequencies_;
+  float factor_;
+  int64_t filled_ = 0;
+  std::vector<uint16_t> cos_, sin_;
+};
+
+// The rows of one forward pass: chunks of consecutive positions, each of one sequence.
+struct Plan {
+  struct Chunk {
+    int64_t first_row = 0, rows = 0;
+    int64_t first_position = 0;
+    const int32_t* pages = nullptr;  // page indices of the sequence
+    int64_t page_count = 0;
+  };
+  std::vector<Chunk> chunks;
+  std::vector<int32_t> tokens, positions;  // per row
+  std::vector<int32_t> wanted;             // rows whose logits are wanted, ascending
+  int64_t rows() const { return static_cast<int64_t>(tokens.size()); }
+};
+
+// The first range error, NaN or Inf that an op met. The last column of a table: what to tell the user.
+struct Fault {
+  bool any = false;
+  int64_t layer = 0;  // config.layers: the final norm and head
+  std::string op;
+  int64_t row = 0;
+};
+
+// Sees the bf16 input of a linear before it is quantised: calibration. Called on the rank's own thread; x is [rows, k], row stride k.
+using CaptureFn = std::function<void(int64_t layer, model::LinearRole role, int64_t rows, int64_t k, const uint16_t* x)>;
+
+class Decoder {
+ public:
+  struct Options {
+    int64_t max_rows = 512;
+    int64_t pages = 64;
+    Plant plant = Plant::kNone;
+  };
+  static constexpr int64_t kHeadRows = 16;  // rows of logits computed at a time
+
+  Decoder(const model::QuantizedModel& model, const ops::Kernels& kernels, Exchange* exchange, int threads, const Options& options);
+  ~Decoder();
+
+  // Computes the plan's rows up to the final norm. All ranks call it with the same plan.
+  void forward(const Plan& plan, const RopeTable& rope);
+  // Logits of wanted rows [first, first + count) of the last plan, count <= kHeadRows: fp32 [count, vocab]. All ranks call it.
+  const float* head(const Plan& plan, int64_t first, int64_t count);
+  // The first fault of any rank since the last call; `any` is the same on all ranks.
+  Fault take_fault();
+
+  std::byte* page_block(int32_t page, int64_t layer, int64_t local_head);
+  const ops::kv_cache::Layout& layout(int64_t layer) const { return layouts_[static_cast<size_t>(layer)]; }
+  int64_t local_kv_heads() const { return kv_.size(); }
+  int64_t page_bytes() const { return page_bytes_; }
+  ThreadPool& pool() { return pool_; }
+  CaptureFn capture;
+
+ private:
+  struct Buffers;
+  struct Quantized {
+    const uint16_t* source = nullptr;
+    int width = 0;
+  };
+
+  void embed(const Plan& plan);
+  void attention_part(const Plan& plan, const RopeTable& rope, int64_t layer);
+  void store_kv(const Plan& plan, int64_t layer);
+  void attend(const Plan& plan, int64_t layer);
+  void mlp_part(const Plan& plan, int64_t layer);
+  void norm(const uint16_t* x, const uint16_t* weight, uint16_t* y, const Plan& plan);
+  void head_norm(uint16_t* x, int64_t heads, const uint16_t* weights, int64_t rows);
+  // Quantises x [rows, k] unless the codes at hand are of this x and width already.
+  void quantize(const uint16_t* x, int64_t rows, int64_t k, int width, bool sharded, int64_t layer, const char* op);
+  // y [rows, part of n] from the codes at hand; the linear's output channels [part) are this rank's.
+  void column_linear(const model::QuantizedLinear& linear, Part part, int64_t rows, ops::linear_s8::Output output, void* y, int64_t stride);
+  // y [rows, n]: this rank has the inputs [part); the exact sums are exchanged.
+  void row_linear(const model::QuantizedLinear& linear, Part part, int64_t rows, uint16_t* y);
+  void run_linear(const ops::linear_s8::Args& args, bool by_threads_plant);
+  void add_residual(const uint16_t* y, int64_t count);
+  void note_faults(int64_t flags, int64_t flags_per_row, int64_t layer, const char* op);
+
+  const model::QuantizedModel& model_;
+  const model::ModelConfig& config_;
+  ops::Kernels kernels_;
+  Exchange* exchange_;  // null: one rank
+  ThreadPool pool_;
+  Options options_;
+  Part heads_, kv_, inner_, vocab_;  // this rank's query heads, the KV heads they read, MLP channels and vocabulary
+  std::vector<ops::kv_cache::Layout> layouts_;
+  std::vector<int64_t> layer_offsets_;
+  int64_t page_bytes_ = 0;
+  std::unique_ptr<Buffers> b_;
+  Quantized at_hand_;
+  size_t chunks_ = 0;  // of the plan at hand
+  Fault fault_;
+};
+
+}  // namespace zeroulp::engine

@@ -1,0 +1,171 @@
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "base/check.h"
+
+namespace zeroulp::engine {
+namespace {
+
+int64_t pages_for(int64_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(const model::QuantizedModel& model, const EngineOptions& given) {
+  EngineOptions options = given;
+  if (options.threads < 1 || options.threads > 1024) return usage_error(fmt::format("{} threads; 1 to 1024 can be had", options.threads));
+  if (options.ranks < 1 || options.ranks > 256) return usage_error(fmt::format("{} tensor-parallel ranks; 1 to 256 can be had", options.ranks));
+  if (options.exchange != nullptr && options.ranks != 1) return usage_error("ranks inside a process and MPI ranks exclude each other");
+  if (options.max_rows < 1 || options.max_context < 1 || options.max_total_positions < 1) return usage_error("an engine needs room for one token");
+  options.max_context = std::min(options.max_context, model.config().max_positions);
+  ZU_TRY_ASSIGN(const ops::Kernels kernels, ops::select_kernels(options.kernel, cpu_features()));
+  return std::unique_ptr<Engine>(new Engine(model, options, kernels));
+}
+
+Engine::Engine(const model::QuantizedModel& model, const EngineOptions& options, const ops::Kernels& kernels)
+    : model_(model), options_(options), kernels_(kernels), pages_(pages_for(options.max_total_positions), options.prefix_cache),
+      rope_(model.config(), options.max_context) {
+  const Decoder::Options decoder{options.max_rows, pages_.capacity(), options.plant};
+  if (options.ranks > 1) group_ = std::make_unique<LocalGroup>(options.ranks);
+  for (int r = 0; r < options.ranks; ++r)
+    ranks_.push_back(std::make_unique<Decoder>(model, kernels, group_ ? &group_->rank(r) : options.exchange, options.threads, decoder));
+}
+
+Engine::~Engine() = default;
+
+int64_t Engine::open_sequence() {
+  sequences_[next_id_];
+  return next_id_++;
+}
+
+void Engine::close_sequence(int64_t id) {
+  const auto it = sequences_.find(id);
+  ZU_CHECK(it != sequences_.end());
+  pages_.release(it->second);
+  sequences_.erase(it);
+}
+
+int64_t Engine::length(int64_t id) const { return sequences_.at(id).length(); }
+int64_t Engine::free_positions() const { return pages_.free_pages() * kPagePositions; }
+void Engine::set_capture(CaptureFn capture) { ranks_.front()->capture = std::move(capture); }
+
+int64_t Engine::reuse_prefix(int64_t id, std::span<const int32_t> prompt) {
+  KvPages::Sequence& s = sequences_.at(id);
+  const int64_t taken = pages_.reuse_prefix(s, prompt);
+  if (options_.plant == Plant::kPrefixCache)
+    for (const auto& rank : ranks_)
+      for (const int32_t page : s.pages)
+        for (int64_t layer = 0; layer < config().layers; ++layer)
+          for (int64_t head = 0; head < rank->local_kv_heads(); ++head)
+            planted::round_values(rank->page_block(page, layer, head), rank->layout(layer));
+  return taken;
+}
+
+Status Engine::check(std::span<const Chunk> chunks) const {
+  std::set<int64_t> seen;
+  int64_t rows = 0;
+  for (const Chunk& c : chunks) {
+    const auto it = sequences_.find(c.sequence);
+    ZU_CHECK(it != sequences_.end() && !c.tokens.empty() && seen.insert(c.sequence).second);
+    rows += static_cast<int64_t>(c.tokens.size());
+    const int64_t end = it->second.length() + static_cast<int64_t>(c.tokens.size());
+    if (end > options_.max_context)
+      return bad_input(fmt::format("a sequence of {} tokens is longer than the context of {}", end, options_.max_context));
+    for (const int32_t token : c.tokens)
+      if (token < 0 || token >= config().vocab) return bad_input(fmt::format("token {} is outside the model's vocabulary of {}", token, config().vocab));
+  }
+  if (rows < 1 || rows > options_.max_rows) return bad_input(fmt::format("{} tokens in one pass; this engine was made for 1 to {}", rows, options_.max_rows));
+  return {};
+}
+
+Status Engine::make_plan(std::span<const Chunk> chunks) {
+  plan_.chunks.clear();
+  plan_.tokens.clear();
+  plan_.positions.clear();
+  plan_.wanted.clear();
+  for (const Chunk& c : chunks) {
+    KvPages::Sequence& s = sequences_.at(c.sequence);
+    const auto count = static_cast<int64_t>(c.tokens.size());
+    if (!pages_.extend(s, count)) return bad_input(fmt::format("the KV cache of {} positions is full", options_.max_total_positions));
+    plan_.chunks.push_back({plan_.rows(), count, s.length(), s.pages.data(), static_cast<int64_t>(s.pages.size())});
+    for (int64_t i = 0; i < count; ++i) {
+      if (c.want == Want::kAll || (c.want == Want::kLast && i == count - 1)) plan_.wanted.push_back(static_cast<int32_t>(plan_.rows()));
+      plan_.tokens.push_back(c.tokens[static_cast<size_t>(i)]);
+      plan_.positions.push_back(static_cast<int32_t>(s.length() + i));
+    }
+  }
+  return {};
+}
+
+// Runs work on every rank of this process, each on a thread of its own.
+void Engine::on_ranks(const std::function<void(Decoder&)>& work) {
+  std::vector<std::thread> others;
+  for (size_t r = 1; r < ranks_.size(); ++r) others.emplace_back([&, r] { work(*ranks_[r]); });
+  work(*ranks_.front());
+  for (std::thread& t : others) t.join();
+}
+
+Status Engine::forward(std::span<const Chunk> chunks, const LogitsSink& sink) {
+  ZU_TRY(check(chunks));
+  ZU_TRY(make_plan(chunks));
+  int64_t positions = 0;
+  for (const int32_t p : plan_.positions) positions = std::max<int64_t>(positions, p + 1);
+  rope_.fill_to(std::min((positions + 255) / 256 * 256, options_.max_context), ranks_.front()->pool());
+  Fault fault;
+  on_ranks([&](Decoder& rank) {
+    FpEnvScope fp;
+    rank.forward(plan_, rope_);
+    const Fault f = rank.take_fault();
+    if (&rank == ranks_.front().get()) fault = f;
+  });
+  if (fault.any) return fault_error(fault, chunks);
+  for (const Chunk& c : chunks) pages_.append(sequences_.at(c.sequence), c.tokens);
+  return hand_out(sink, chunks);
+}
+
+Status Engine::hand_out(const LogitsSink& sink, std::span<const Chunk> chunks) {
+  const auto wanted = static_cast<int64_t>(plan_.wanted.size());
+  for (int64_t first = 0; first < wanted; first += Decoder::kHeadRows) {
+    const int64_t count = std::min(Decoder::kHeadRows, wanted - first);
+    const float* logits = nullptr;
+    Fault fault;
+    on_ranks([&](Decoder& rank) {
+      FpEnvScope fp;
+      const float* mine = rank.head(plan_, first, count);
+      const Fault f = rank.take_fault();
+      if (&rank == ranks_.front().get()) logits = mine, fault = f;
+    });
+    if (fault.any) return fault_error(fault, chunks);
+    // Consecutive rows of one chunk make a block.
+    for (int64_t i = 0; i < count;) {
+      const int64_t row = plan_.wanted[static_cast<size_t>(first + i)];
+      size_t c = 0;
+      while (row >= plan_.chunks[c].first_row + plan_.chunks[c].rows) ++c;
+      const int64_t end_row = plan_.chunks[c].first_row + plan_.chunks[c].rows;
+      int64_t length = 1;
+      while (i + length < count && plan_.wanted[static_cast<size_t>(first + i + length)] == row + length && row + length < end_row) ++length;
+      ZU_TRY(sink({chunks[c].sequence, plan_.positions[static_cast<size_t>(row)], length, logits + i * config().vocab, config().vocab}));
+      i += length;
+    }
+  }
+  return {};
+}
+
+Status Engine::fault_error(const Fault& fault, std::span<const Chunk> chunks) {
+  std::string where = "another rank";
+  for (size_t c = 0; fault.layer >= 0 && c < plan_.chunks.size(); ++c) {
+    const Plan::Chunk& chunk = plan_.chunks[c];
+    if (fault.row < chunk.first_row || fault.row >= chunk.first_row + chunk.rows) continue;
+    where = fmt::format("token {} at position {} of sequence {}, {}, {}", plan_.tokens[static_cast<size_t>(fault.row)],
+                        plan_.positions[static_cast<size_t>(fault.row)], chunks[c].sequence,
+                        fault.layer == config().layers ? std::string("head") : fmt::format("layer {}", fault.layer), fault.op);
+  }
+  for (const Chunk& c : chunks) close_sequence(c.sequence);
+  return answer_is_no(fmt::format("a value left the contract's range (NaN, Inf or too large): {}", where));
+}
+
+}  // namespace zeroulp::engine

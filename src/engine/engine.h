@@ -1,0 +1,87 @@
+// The integer engine: sequences with a paged KV cache, forward passes over any mix of them, on one or more tensor-parallel ranks.
+// No bit of a sequence's logits depends on its neighbours, on how its tokens are cut into chunks, on threads, ranks, kernels or on whether
+// its prefix came from the cache.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/fp_env.h"
+#include "engine/decoder.h"
+#include "engine/kv_pages.h"
+#include "engine/logits.h"
+#include "model/quantized_model.h"
+
+namespace zeroulp::engine {
+
+struct EngineOptions {
+  std::string kernel;                   // see ops::select_kernels
+  int threads = 1;                      // of each rank
+  int ranks = 1;                        // tensor-parallel ranks as threads of this process
+  Exchange* exchange = nullptr;         // given: this process is one rank of it (MPI), and `ranks` must be 1
+  int64_t max_rows = 512;               // tokens of one forward pass, all sequences together
+  int64_t max_context = 4096;           // positions of one sequence; at most the model's
+  int64_t max_total_positions = 8192;   // of all sequences: the size of the KV cache, in whole pages of 128
+  bool prefix_cache = false;
+  Plant plant = Plant::kNone;
+};
+
+class Engine {
+ public:
+  // The model must outlive the engine. Memory is reserved here; forward passes allocate only for bookkeeping.
+  static Result<std::unique_ptr<Engine>> create(const model::QuantizedModel& model, const EngineOptions& options);
+  ~Engine();
+
+  const ops::Kernels& kernels() const { return kernels_; }
+  const EngineOptions& options() const { return options_; }
+  const model::ModelConfig& config() const { return model_.config(); }
+
+  // A new empty sequence. Ids are never used twice.
+  int64_t open_sequence();
+  void close_sequence(int64_t id);
+  int64_t length(int64_t id) const;
+  // Takes what the prefix cache has of `prompt` for an empty sequence; the caller then forwards prompt[returned..].
+  int64_t reuse_prefix(int64_t id, std::span<const int32_t> prompt);
+  int64_t free_positions() const;  // in whole pages
+
+  enum class Want { kNone, kLast, kAll };
+  struct Chunk {
+    int64_t sequence;
+    std::span<const int32_t> tokens;  // not empty; appended to the sequence
+    Want want = Want::kLast;
+  };
+  // Computes the chunks (distinct sequences) and hands out the wanted logits by ascending chunk and position. Tokens outside the vocabulary,
+  // too many rows, a full context or cache are refused before anything is computed. A value outside the contract's ranges gives exit code 1
+  // naming token, layer and op; the sequences of that pass are then closed.
+  Status forward(std::span<const Chunk> chunks, const LogitsSink& sink);
+
+  // Calibration: see CaptureFn. One rank only.
+  void set_capture(CaptureFn capture);
+
+ private:
+  Engine(const model::QuantizedModel& model, const EngineOptions& options, const ops::Kernels& kernels);
+  Status check(std::span<const Chunk> chunks) const;
+  Status make_plan(std::span<const Chunk> chunks);
+  void on_ranks(const std::function<void(Decoder&)>& work);
+  Status hand_out(const LogitsSink& sink, std::span<const Chunk> chunks);
+  Status fault_error(const Fault& fault, std::span<const Chunk> chunks);
+
+  const model::QuantizedModel& model_;
+  EngineOptions options_;
+  ops::Kernels kernels_;
+  KvPages pages_;
+  RopeTable rope_;
+  std::map<int64_t, KvPages::Sequence> sequences_;
+  int64_t next_id_ = 0;
+  std::unique_ptr<LocalGroup> group_;
+  std::vector<std::unique_ptr<Decoder>> ranks_;
+  Plan plan_;
+};
+
+}  // namespace zeroulp::engine

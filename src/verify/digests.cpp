@@ -1,0 +1,153 @@
+#include "verify/digests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "ops/argmax/contract.h"
+
+namespace zeroulp::verify {
+
+using engine::Engine;
+
+std::string RunConfig::describe() const {
+  return fmt::format("kernel {}, threads {}, batch {}, chunk {}, ranks {}, prefix cache {}", kernel.empty() ? "fastest" : kernel, threads, batch,
+                     chunk == 0 ? "all" : std::to_string(chunk), ranks, prefix_cache ? "on" : "off");
+}
+
+io::Json RunConfig::to_json() const {
+  return {{"kernel", kernel.empty() ? "fastest" : kernel}, {"threads", threads}, {"batch", batch},
+          {"chunk", chunk == 0 ? io::Json("all") : io::Json(chunk)}, {"ranks", ranks}, {"prefix_cache", prefix_cache}};
+}
+
+num::Digest DigestLog::combined() const {
+  std::vector<uint64_t> words;
+  for (const auto& [key, digest] : digests)
+    for (const uint64_t word : {static_cast<uint64_t>(key.first), static_cast<uint64_t>(key.second), digest.high, digest.low}) words.push_back(word);
+  return num::digest_of(std::span<const uint64_t>(words));
+}
+
+namespace {
+
+// One group of sequences that run together, from their prompts to their last token.
+class GroupRun {
+ public:
+  GroupRun(Engine& engine, const Workload& work, const RunConfig& config, DigestLog& log) : engine_(engine), work_(work), config_(config), log_(log) {}
+
+  Status run(size_t first, size_t count) {
+    members_.clear();
+    for (size_t i = first; i < first + count; ++i) {
+      Member m{static_cast<int64_t>(i), engine_.open_sequence()};
+      m.done = engine_.reuse_prefix(m.id, work_.prompts[i]);
+      members_.push_back(m);
+    }
+    Status status = steps();
+    if (!status) return status;  // a fault has closed the sequences
+    for (const Member& m : members_) engine_.close_sequence(m.id);
+    return {};
+  }
+
+ private:
+  struct Member {
+    int64_t index, id;
+    int64_t done = 0;   // prompt tokens forwarded
+    int32_t next = -1;  // the greedy token to forward
+    int64_t generated = 0;
+    int64_t share = 0;  // prompt tokens in this pass
+  };
+
+  Status steps() {
+    const int64_t share = std::max<int64_t>(1, engine_.options().max_rows / static_cast<int64_t>(members_.size()));
+    for (;;) {
+      std::vector<Engine::Chunk> chunks;
+      for (Member& m : members_) {
+        const std::vector<int32_t>& prompt = work_.prompts[static_cast<size_t>(m.index)];
+        const int64_t left = static_cast<int64_t>(prompt.size()) - m.done;
+        m.share = std::min({left, config_.chunk == 0 ? left : config_.chunk, share});
+        if (m.share > 0)
+          chunks.push_back({m.id, std::span(prompt).subspan(static_cast<size_t>(m.done), static_cast<size_t>(m.share)), Engine::Want::kAll});
+        else if (m.generated < work_.decode_tokens)
+          chunks.push_back({m.id, std::span(&m.next, 1), Engine::Want::kAll});
+      }
+      if (chunks.empty()) return {};
+      ZU_TRY(engine_.forward(chunks, [&](const engine::LogitsBlock& block) { return record(block); }));
+      for (Member& m : members_) m.done += m.share;
+    }
+  }
+
+  Status record(const engine::LogitsBlock& block) {
+    Member& m = *std::find_if(members_.begin(), members_.end(), [&](const Member& x) { return x.id == block.sequence; });
+    const int64_t vocab = engine_.config().vocab;
+    for (int64_t r = 0; r < block.rows; ++r) {
+      const float* logits = block.row(r);
+      const int64_t position = block.first_position + r;
+      log_.digests[{m.index, position}] = num::digest_of(std::span(logits, static_cast<size_t>(vocab)));
+      if (position + 1 < static_cast<int64_t>(work_.prompts[static_cast<size_t>(m.index)].size())) continue;
+      ops::argmax::Args best{logits, vocab};
+      engine_.kernels().argmax.run(best);
+      if (best.index < 0) return answer_is_no(fmt::format("NaN among the logits at position {} of sequence {}", position, m.index));
+      m.next = static_cast<int32_t>(best.index);
+      if (m.generated < work_.decode_tokens) log_.tokens[static_cast<size_t>(m.index)].push_back(m.next);
+      ++m.generated;
+    }
+    return {};
+  }
+
+  Engine& engine_;
+  const Workload& work_;
+  const RunConfig& config_;
+  DigestLog& log_;
+  std::vector<Member> members_;
+};
+
+int64_t longest(const Workload& work) {
+  size_t longest = 1;
+  for (const auto& p : work.prompts) longest = std::max(longest, p.size());
+  return static_cast<int64_t>(longest) + work.decode_tokens;
+}
+
+}  // namespace
+
+Result<DigestLog> run_digests(const model::QuantizedModel& model, const Workload& work, const RunConfig& config, engine::Plant plant,
+                              engine::Exchange* exchange) {
+  const int64_t length = longest(work), page = engine::kPagePositions;
+  const int64_t per_sequence = (length + page - 1) / page * page;
+  const auto live = static_cast<int64_t>(config.prefix_cache ? std::max<size_t>(work.prompts.size(), 1) * 2 : static_cast<size_t>(config.batch));
+  engine::EngineOptions options;
+  options.kernel = config.kernel;
+  options.threads = config.threads;
+  options.ranks = exchange ? 1 : config.ranks;
+  options.exchange = exchange;
+  options.max_rows = std::clamp<int64_t>(length * config.batch, config.batch, 1024);
+  options.max_context = length;
+  options.max_total_positions = per_sequence * std::max<int64_t>(live, config.batch);
+  options.prefix_cache = config.prefix_cache;
+  options.plant = plant;
+  ZU_TRY_ASSIGN(const std::unique_ptr<Engine> engine, Engine::create(model, options));
+  DigestLog log;
+  log.kernels = engine->kernels().names();
+  for (int pass = 0; pass < (config.prefix_cache ? 2 : 1); ++pass) {
+    log.digests.clear();
+    log.tokens.assign(work.prompts.size(), {});
+    GroupRun group(*engine, work, config, log);
+    for (size_t first = 0; first < work.prompts.size(); first += static_cast<size_t>(config.batch))
+      ZU_TRY(group.run(first, std::min(static_cast<size_t>(config.batch), work.prompts.size() - first)));
+  }
+  return log;
+}
+
+LogDifference compare(const DigestLog& a, const DigestLog& b) {
+  LogDifference d;
+  for (const auto& [key, digest] : a.digests) {
+    const auto it = b.digests.find(key);
+    if (it == b.digests.end()) continue;
+    ++d.compared;
+    if (it->second == digest) continue;
+    if (d.differing++ == 0) d.first = key;
+  }
+  d.tokens_equal = a.tokens == b.tokens;
+  return d;
+}
+
+}  // namespace zeroulp::verify
