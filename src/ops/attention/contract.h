@@ -15,8 +15,8 @@
 namespace zeroulp::ops::attention {
 
 inline constexpr int64_t kBlock = kv_cache::kBlock;
-inline constexpr int64_t kGroup = 8;           // blocks to a group
-inline constexpr int64_t kMaxD = 1032;         // raw scores stay inside int32
+inline constexpr int64_t kGroup = 8;    // blocks to a group
+inline constexpr int64_t kMaxD = 1032;  // raw scores stay inside int32
 inline constexpr float kProbabilityTop = 16256.0f;
 inline constexpr float kScoreLimit = 4194304.0f;  // 2^22: |c * max u| at or above it is a range error
 
@@ -25,9 +25,9 @@ struct Args {
   kv_cache::Layout layout;
   int64_t rows, group;  // group: query heads that share the KV head
   int64_t first_position;
-  int64_t window;         // keys from max(0, i - window + 1); 0: all
-  float score_constant;   // C_d, see score_constant()
-  const int16_t* q;       // 15-bit codes [rows, group, d], row stride q_stride, heads d apart
+  int64_t window;        // keys from max(0, i - window + 1); 0: all
+  float score_constant;  // C_d, see score_constant()
+  const int16_t* q;      // 15-bit codes [rows, group, d], row stride q_stride, heads d apart
   int64_t q_stride;
   const float* q_scales;  // [rows, group], row stride q_scales_stride
   int64_t q_scales_stride;

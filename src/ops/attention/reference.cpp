@@ -18,7 +18,8 @@ struct BlockSums {
 };
 
 // Keys [first, last] of the block are visible.
-BlockSums block_sums(const Args& g, const int16_t* q, float c, const kv_cache::View<const std::byte>& kv, int64_t first, int64_t last) {
+BlockSums block_sums(const Args& g, const int16_t* q, float c, const kv_cache::View<const std::byte>& kv, int64_t first,
+                     int64_t last) {
   const int64_t d = g.layout.d;
   std::array<float, kBlock> u{};
   BlockSums s;

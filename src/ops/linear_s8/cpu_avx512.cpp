@@ -154,34 +154,6 @@ void dot_rows(const Args& a, const Planes& planes) {
 
 // ---- many rows
 
-// Transposes 16 rows of 16 dwords.
-ZU_TARGET_AVX512 inline void transpose(__m512i (&v)[16]) {
-  __m512i t[16];
-  ZU_UNROLL for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-  }
-  ZU_UNROLL for (int i = 0; i < 16; i += 4) {
-    v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  // v[4 * q + j] now holds, in its 128-bit lane l, dword 4 * l + j of rows 4 * q .. 4 * q + 3.
-  ZU_UNROLL for (int j = 0; j < 4; ++j) {
-    t[j] = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x88);
-    t[4 + j] = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xDD);
-    t[8 + j] = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x88);
-    t[12 + j] = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xDD);
-  }
-  ZU_UNROLL for (int j = 0; j < 4; ++j) {
-    v[j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0x88);
-    v[8 + j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0xDD);
-    v[4 + j] = _mm512_shuffle_i32x4(t[4 + j], t[12 + j], 0x88);
-    v[12 + j] = _mm512_shuffle_i32x4(t[4 + j], t[12 + j], 0xDD);
-  }
-}
-
 // Weights of 32 channels, w + 128, as [k / 4][32 channels][4]; `channels` of them exist.
 ZU_TARGET_AVX512 void pack_weights(const Args& a, int64_t channel, int64_t channels, int8_t* out) {
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
@@ -194,7 +166,7 @@ ZU_TARGET_AVX512 void pack_weights(const Args& a, int64_t channel, int64_t chann
         const int8_t* w = a.weights + (channel + std::min(at, channels - 1)) * a.weights_stride + i;
         v[c] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(bytes, w), flip);
       }
-      transpose(v);
+      avx512::transpose(v);
       ZU_UNROLL for (int q = 0; q < 16; ++q) _mm512_store_si512(out + (i / 4 + q) * 128 + half * kVector, v[q]);
     }
   }
