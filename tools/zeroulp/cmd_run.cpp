@@ -1,0 +1,289 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <iterator>
+#include <thread>
+
+#include "args.h"
+#include "base/file.h"
+#include "engine/generate.h"
+#include "io/json.h"
+#include "model/quantized_model.h"
+#include "report/json.h"
+#include "tokenizer/chat.h"
+#include "tokenizer/tokenizer.h"
+#include "verbs.h"
+
+namespace zeroulp::cli {
+namespace {
+
+struct Options {
+  std::string model, prompt, file, batch_file, system, kernel, json;
+  std::vector<std::string> stop;
+  bool chat = false, ignore_stop = false, quiet = false, force = false;
+  int64_t max_tokens = 256, threads = std::max(1u, std::thread::hardware_concurrency()), ranks = 1, batch = 8, context = 4096, top_k = 0;
+  double temperature = 0, top_p = 1;
+  uint64_t seed = 0;
+};
+
+constexpr uint64_t kPromptLimit = 64ull << 20;
+
+Result<std::string> read_standard_input() {
+  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  if (text.size() > kPromptLimit) return bad_input("the prompt on standard input is longer than 64 MiB");
+  return text;
+}
+
+// One prompt, or with --batch one to a line; a line that begins with a quotation mark is a JSON string, so that prompts may hold line breaks.
+Result<std::vector<std::string>> read_prompts(const Options& o) {
+  const int sources = !o.prompt.empty() + !o.file.empty() + !o.batch_file.empty();
+  if (sources != 1) return usage_error("give exactly one of --prompt TEXT, --file FILE (- for standard input) and --batch FILE");
+  if (!o.prompt.empty()) return std::vector<std::string>{o.prompt};
+  const std::string& path = o.file.empty() ? o.batch_file : o.file;
+  std::string text;
+  if (path == "-") {
+    ZU_TRY_ASSIGN(text, read_standard_input());
+  } else {
+    ZU_TRY_ASSIGN(text, read_text_file(path, kPromptLimit));
+  }
+  if (!o.file.empty()) return std::vector<std::string>{std::move(text)};
+  std::vector<std::string> prompts;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.empty()) continue;
+    if (line[0] != '"') {
+      prompts.push_back(line);
+      continue;
+    }
+    ZU_TRY_ASSIGN(const io::Json json, io::parse_json(line, fmt::format("{}: prompt {}", path, prompts.size() + 1)));
+    prompts.push_back(json.get<std::string>());
+  }
+  if (prompts.empty()) return bad_input(fmt::format("{}: holds no prompt", path));
+  return prompts;
+}
+
+// The text of one request as it grows: stop strings are looked for, and text that may still become one is held back.
+class TextStream {
+ public:
+  TextStream(const tokenizer::Tokenizer& tokenizer, uint32_t rows, const std::vector<std::string>& stop)
+      : decoder_(tokenizer, {.skip_special = true}, rows), stop_(stop) {}
+
+  // The text that may be shown now.
+  Result<std::string> push(int32_t token) {
+    ZU_TRY_ASSIGN(const std::string piece, decoder_.push(static_cast<uint32_t>(token)));
+    return take(piece, false);
+  }
+  std::string finish() { return take(stopped_ ? "" : decoder_.finish(), true); }
+  bool stopped() const { return stopped_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string take(const std::string& piece, bool all) {
+    if (stopped_) return "";
+    held_ += piece;
+    size_t cut = std::string::npos;
+    for (const std::string& s : stop_) cut = std::min(cut, held_.find(s));
+    if (cut != std::string::npos) {
+      stopped_ = true;
+      held_.resize(cut);
+      all = true;
+    }
+    const size_t keep = all ? 0 : longest_beginning();
+    std::string out = held_.substr(0, held_.size() - keep);
+    held_.erase(0, out.size());
+    text_ += out;
+    return out;
+  }
+  // The longest end of held_ that begins a stop string.
+  size_t longest_beginning() const {
+    size_t longest = 0;
+    for (const std::string& s : stop_)
+      for (size_t n = std::min(s.size() - 1, held_.size()); n > longest; --n)
+        if (held_.compare(held_.size() - n, n, s, 0, n) == 0) longest = n;
+    return longest;
+  }
+
+  tokenizer::DecodeStream decoder_;
+  const std::vector<std::string>& stop_;
+  std::string held_, text_;
+  bool stopped_ = false;
+};
+
+std::string_view end_name(engine::End end) {
+  switch (end) {
+    case engine::End::kStopToken: return "stop token";
+    case engine::End::kMaxTokens: return "token limit";
+    case engine::End::kContext: return "context limit";
+    case engine::End::kStopped: return "stop string";
+  }
+  return "";
+}
+
+Result<std::vector<int32_t>> encode_prompt(const Options& o, const tokenizer::Tokenizer& tokenizer, const tokenizer::ChatTemplates& chat,
+                                           const std::string& text) {
+  tokenizer::Encoding encoding;
+  if (o.chat) {
+    std::vector<tokenizer::Message> messages;
+    if (!o.system.empty()) messages.push_back({"system", o.system});
+    messages.push_back({"user", text});
+    ZU_TRY_ASSIGN(const tokenizer::ChatPrompt prompt, chat.render(messages));
+    encoding = tokenizer.encode(prompt);
+  } else {
+    encoding = tokenizer.encode(text);
+  }
+  return std::vector<int32_t>(encoding.ids.begin(), encoding.ids.end());
+}
+
+class Run {
+ public:
+  explicit Run(const Options& options) : o_(options), report_("run") {}
+
+  Result<int> operator()() {
+    ZU_TRY_ASSIGN(const std::vector<std::string> prompts, read_prompts(o_));
+    ZU_TRY_ASSIGN(const model::QuantizedModel model, model::QuantizedModel::open(o_.model));
+    ZU_TRY_ASSIGN(const tokenizer::Tokenizer tokenizer, tokenizer::Tokenizer::load(o_.model));
+    ZU_TRY_ASSIGN(const tokenizer::ChatTemplates chat, tokenizer::ChatTemplates::load(o_.model));
+    std::vector<engine::Request> requests;
+    for (const std::string& prompt : prompts) {
+      engine::Request r;
+      r.id = requests.size();
+      ZU_TRY_ASSIGN(r.prompt, encode_prompt(o_, tokenizer, chat, prompt));
+      r.sampling = {static_cast<float>(o_.temperature), o_.top_k, o_.top_p, o_.seed};
+      r.max_tokens = o_.max_tokens;
+      if (!o_.ignore_stop) r.stop_tokens = model.config().stop_tokens;
+      requests.push_back(std::move(r));
+    }
+    ZU_TRY_ASSIGN(const std::unique_ptr<engine::Engine> engine, engine::Engine::create(model, engine_options(requests, model)));
+    const auto rows = static_cast<uint32_t>(model.config().vocab);
+    for (size_t i = 0; i < requests.size(); ++i) streams_.emplace_back(tokenizer, rows, o_.stop);
+    started_ = std::chrono::steady_clock::now();
+    auto outcomes = engine::generate(*engine, requests, o_.batch, [&](const engine::Step& s) { return on_step(s, requests.size() == 1); });
+    if (requests.size() == 1) show(streams_[0].finish()), show("\n");
+    if (!outcomes) return std::move(outcomes).error();
+    if (!error_.text.empty()) return error_;
+    if (requests.size() > 1) print_batch();
+    return finish(*engine, model, requests, *outcomes);
+  }
+
+ private:
+  engine::EngineOptions engine_options(const std::vector<engine::Request>& requests, const model::QuantizedModel& model) const {
+    engine::EngineOptions e;
+    e.kernel = o_.kernel;
+    e.threads = static_cast<int>(o_.threads);
+    e.ranks = static_cast<int>(o_.ranks);
+    e.max_context = std::min(o_.context, model.config().max_positions);
+    e.max_total_positions = (e.max_context + 128) * std::min<int64_t>(o_.batch, static_cast<int64_t>(requests.size()));
+    e.prefix_cache = requests.size() > 1;
+    return e;
+  }
+
+  void show(std::string_view text) {
+    if (o_.json == "-") return;
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  }
+
+  bool on_step(const engine::Step& step, bool stream) {
+    steps_.push_back({{"request", step.request}, {"position", step.position}, {"token", step.token}, {"digest", step.digest.hex()}});
+    if (steps_.size() == 1) first_token_ = std::chrono::steady_clock::now();
+    if (step.stops) return true;
+    auto piece = streams_[step.request].push(step.token);
+    if (!piece) {
+      error_ = std::move(piece).error();
+      return false;
+    }
+    if (stream) show(*piece);
+    return !streams_[step.request].stopped();
+  }
+
+  void print_batch() {
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      streams_[i].finish();
+      show(fmt::format("--- {} ---\n{}\n", i + 1, streams_[i].text()));
+    }
+  }
+
+  Result<int> finish(const engine::Engine& engine, const model::QuantizedModel& model, const std::vector<engine::Request>& requests,
+                     const std::vector<engine::Outcome>& outcomes) {
+    using Seconds = std::chrono::duration<double>;
+    const double prefill = Seconds(first_token_ - started_).count(), total = Seconds(std::chrono::steady_clock::now() - started_).count();
+    size_t prompt_tokens = 0;
+    for (const engine::Request& r : requests) prompt_tokens += r.prompt.size();
+    num::Sha256 sha;
+    for (const io::Json& s : steps_) sha.update(s["digest"].get<std::string>());
+    const std::string digest = sha.hex();
+    if (!o_.quiet) {
+      fmt::print(stderr, "{} prompt tokens, {} steps in {:.2f} s (first after {:.2f} s, then {:.1f} tokens/s); digest {}; kernels {}\n",
+                 prompt_tokens, steps_.size(), total, prefill, steps_.size() > 1 ? static_cast<double>(steps_.size() - 1) / (total - prefill) : 0.0,
+                 digest.substr(0, 12), fmt::join(engine.kernels().names(), " "));
+      for (size_t i = 0; i < outcomes.size(); ++i)
+        if (outcomes[i].end == engine::End::kContext)
+          fmt::print(stderr, "request {} ended at the context limit of {} tokens\n", i + 1, engine.options().max_context);
+    }
+    if (o_.json.empty()) return 0;
+    io::Json& body = report_.body;
+    body["model"] = {{"identity", model.identity()}, {"profile", model.header().profile}, {"contract", model::kContract}};
+    body["kernels"] = engine.kernels().names();
+    body["digest"] = digest;
+    body["sampling"] = {{"temperature", o_.temperature}, {"top_k", o_.top_k}, {"top_p", o_.top_p}, {"seed", o_.seed}};
+    for (size_t i = 0; i < requests.size(); ++i)
+      body["requests"].push_back({{"id", requests[i].id},
+                                  {"prompt", requests[i].prompt},
+                                  {"tokens", outcomes[i].tokens},
+                                  {"text", streams_[i].text()},
+                                  {"end", end_name(outcomes[i].end)}});
+    for (const io::Json& s : steps_)
+      body["digests"].push_back({{"sequence", s["request"]}, {"position", s["position"]}, {"token", s["token"]}, {"xxh3", s["digest"]}});
+    ZU_TRY(report_.write(o_.json, o_.force));
+    return 0;
+  }
+
+  const Options& o_;
+  report::Report report_;
+  std::vector<TextStream> streams_;
+  std::vector<io::Json> steps_;
+  std::chrono::steady_clock::time_point started_, first_token_;
+  Error error_;
+};
+
+}  // namespace
+
+int cmd_run(int argc, char** argv) {
+  Options o;
+  Args args("run", "Generate text; the same bits on every kernel, batch, thread count and machine.",
+            {"zeroulp run models/smollm2-w8a15 --chat --prompt 'Why is the sky blue?'",
+             "zeroulp run models/smollm2-w8a15 --file prompt.txt --max-tokens 64 --temperature 0.8 --seed 7",
+             "zeroulp run models/smollm2-w8a15 --batch prompts.txt --kernel reference --json run.json"});
+  args.positional("MODEL", o.model, "folder of a quantised model (zeroulp quantize makes one)");
+  args.option("--prompt", o.prompt, "the prompt");
+  args.option("--file", o.file, "file with the prompt; - reads standard input");
+  args.option("--batch", o.batch_file, "file with one prompt a line (a line starting with \" is a JSON string)");
+  args.option("--batch-size", o.batch, "prompts that run together; moves no bit", 1, 256);
+  args.flag("--chat", o.chat, "put the prompt through the model's chat template");
+  args.option("--system", o.system, "system message for --chat");
+  args.option("--max-tokens", o.max_tokens, "tokens to generate at most", 0, 1 << 20);
+  args.option("--context", o.context, "positions of one sequence at most; never above the model's", 1, int64_t{1} << 28);
+  args.option("--temperature", o.temperature, "0 takes the likeliest token", 0, 1000);
+  args.option("--top-k", o.top_k, "sample among the k likeliest tokens; 0: all", 0, int64_t{1} << 31);
+  args.option("--top-p", o.top_p, "sample among the likeliest tokens that together reach p", 1e-4, 1);
+  args.option("--seed", o.seed, "of the counter-based random numbers");
+  args.option("--stop", o.stop, "end at this text, which is not shown; may be repeated");
+  args.flag("--ignore-stop", o.ignore_stop, "go on past the model's stop tokens");
+  args.option("--kernel", o.kernel, "force a variant (zeroulp doctor lists them), or op=variant,...; empty: the fastest");
+  args.option("--threads", o.threads, "threads of each rank; moves no bit", 1, 1024);
+  args.option("--ranks", o.ranks, "tensor-parallel ranks in this process; moves no bit", 1, 256);
+  args.option("--json", o.json, "write the run with its digests as JSON; - for standard output");
+  args.flag("--force", o.force, "replace an existing JSON file");
+  args.flag("-q,--quiet", o.quiet, "no summary on standard error");
+  if (const int code = args.parse(argc, argv); code >= 0) return code;
+  for (const std::string& s : o.stop)
+    if (s.empty()) return fail("run", usage_error("--stop needs some text"));
+  const Result<int> code = Run(o)();
+  return code ? *code : fail("run", code.error());
+}
+
+}  // namespace zeroulp::cli
