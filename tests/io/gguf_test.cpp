@@ -196,6 +196,25 @@ TEST(GgufBlocks, ValuesEqualTheGgufPackageBitForBit) {
   EXPECT_EQ(blocks.size(), 11u) << "every type";
 }
 
+TEST(GgufBlocks, AQ6KScaleReadFromTheFrontWouldBeNoticed) {
+  auto golden = read_json_file(ZEROULP_SOURCE_DIR "/tests/golden/dequant.json");
+  ASSERT_TRUE(golden) << golden.error().text;
+  const GgufTypeInfo* type = gguf_type_info(14);
+  int noticed = 0, cases = 0;
+  for (const Json& row : (*golden)["blocks"]) {
+    if (row["type"] != "Q6_K") continue;
+    std::string raw = from_hex(row["raw"]);
+    std::vector<float> right(256), wrong(256);
+    gguf_dequantise(*type, reinterpret_cast<const std::byte*>(raw.data()), 256, right.data());
+    const std::string scale_first = raw.substr(2, 208) + raw.substr(0, 2);  // what a reader of the wrong layout takes for the parts
+    gguf_dequantise(*type, reinterpret_cast<const std::byte*>(scale_first.data()), 256, wrong.data());
+    ++cases;
+    noticed += std::memcmp(right.data(), wrong.data(), sizeof(float) * 256) != 0;
+  }
+  EXPECT_GT(cases, 0);
+  EXPECT_GE(noticed, cases / 2);
+}
+
 class GgufSplitTest : public ::testing::Test {
  protected:
   fs::path part(int i, int n) const { return folder_.path() / fmt_name(i, n); }

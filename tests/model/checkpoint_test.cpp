@@ -58,6 +58,18 @@ TEST_F(CheckpointTest, EveryFamilyOpens) {
   }
 }
 
+TEST_F(CheckpointTest, FoldersThatTransformersWroteOpen) {
+  int opened = 0;
+  for (const auto& entry : fs::directory_iterator(ZEROULP_SOURCE_DIR "/tests/golden/tiny")) {
+    auto c = Checkpoint::open(entry.path());
+    ASSERT_TRUE(c) << c.error().text;
+    EXPECT_TRUE(c->notes().empty()) << entry.path();
+    for (const auto& [name, place] : c->files().tensors()) EXPECT_TRUE(c->bf16(name).has_value()) << name;
+    ++opened;
+  }
+  EXPECT_GE(opened, 4);
+}
+
 TEST_F(CheckpointTest, EachTensorIsReadByItsOwnType) {
   TinyTensors t = tiny_tensors(tiny_config());
   const std::vector<float> values = {1.0f, -0.0f, 1.00390625f, 1.01171875f, 1e-40f, 3.0f, 1.0f / 3, -2.5f};
