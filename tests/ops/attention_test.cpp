@@ -93,6 +93,7 @@ struct Queries {
   float& scale(int64_t r, int64_t h) { return scales[r * (group + 1) + h]; }
 };
 
+constexpr int64_t kFaultsStride = 2;
 struct Output {
   Guarded<uint16_t> out;
   std::vector<uint8_t> faults;
@@ -101,10 +102,10 @@ struct Output {
 Output run(const Cache& cache, const Queries& q, const Kernel& kernel) {
   const int64_t stride = q.group * q.d + 3;
   Output o{Guarded<uint16_t>((q.rows - 1) * stride + q.group * q.d, 0xA5A5),
-           std::vector<uint8_t>(static_cast<size_t>(q.rows), 0)};
+           std::vector<uint8_t>(static_cast<size_t>(q.rows * kFaultsStride), 0)};
   kernel({cache.layout, q.rows, q.group, q.first_position, q.window, score_constant(q.d, cache.layout.key_width),
           q.codes.data(), q.group * q.d + Queries::kGap, q.scales.data(), q.group + 1, cache.pages.data(), kPageOffset,
-          o.out.data(), stride, o.faults.data()});
+          o.out.data(), stride, o.faults.data(), kFaultsStride});
   return o;
 }
 
@@ -451,7 +452,7 @@ TEST(Attention, RangeErrorsGiveNanAndTheFlagForTheirRowAlone) {
       return q;
     };
     const Output o = run(cache, with_nan(Queries(5, 3, 300, 0, 64), 2, 1), reference);
-    EXPECT_EQ(o.faults, (std::vector<uint8_t>{0, 0, 1, 0, 0}));
+    EXPECT_EQ(o.faults, (std::vector<uint8_t>{0, 0, 0, 0, 1, 0, 0, 0, 0, 0}));
     EXPECT_EQ(o.out[2 * (3 * 64 + 3) + 64], num::kBf16Nan);
     expect_equal(cache, with_nan(Queries(5, 3, 300, 0, 64), 2, 1), "NaN query");
 
@@ -460,7 +461,8 @@ TEST(Attention, RangeErrorsGiveNanAndTheFlagForTheirRowAlone) {
       const Queries q(12, 2, 170, window, 64);
       const Output w = run(cache, q, reference);
       for (int64_t r = 0; r < 12; ++r)
-        EXPECT_EQ(w.faults[static_cast<size_t>(r)], 170 + r >= 178 && (window == 0 || 170 + r - window < 178)) << r;
+        EXPECT_EQ(w.faults[static_cast<size_t>(r * kFaultsStride)], 170 + r >= 178 && (window == 0 || 170 + r - window < 178))
+            << r;
       expect_equal(cache, q, "NaN key");
     }
     cache.view(1).key_scales[50] = INFINITY;

@@ -149,7 +149,7 @@ void run_tile(const Args& g, int64_t first_query, int64_t count, const Scratch& 
       Isa::finish(out, q.o_total, q.total.l, g.layout.d);
     } else {
       std::fill_n(out, g.layout.d, num::kBf16Nan);
-      g.faults[q.row] = 1;
+      g.faults[q.row * g.faults_stride] = 1;
     }
   }
 }
