@@ -1,17 +1,17 @@
 // Speed of linear_s8 per variant on one thread, on the shapes of two small models, beside the ceilings measured in the same run.
-// bench_kernels [TEXT]: only shapes whose name holds TEXT. Every answer is compared with the reference before it is timed.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 #include <vector>
 
+#include "kernels.h"
 #include "num/philox.h"
 #include "ops/linear_s8/contract.h"
 #include "ops/linear_s8/reference.h"
 #include "peaks.h"
 
-namespace zeroulp {
+namespace zeroulp::bench {
 namespace {
 
 namespace linear_s8 = ops::linear_s8;
@@ -22,15 +22,15 @@ struct Shape {
   bool head = false;  // only the last row of a prefill reaches the LM head
 };
 constexpr Shape kShapes[] = {
-    {"smollm2.qkv", 960, 576},
-    {"smollm2.o", 576, 576},
-    {"smollm2.gate_up", 3072, 576},
-    {"smollm2.down", 576, 1536},
-    {"smollm2.head", 49152, 576, true},
-    {"qwen0.5b.qkv", 1152, 896},
-    {"qwen0.5b.gate_up", 9728, 896},
-    {"qwen0.5b.down", 896, 4864},
-    {"qwen0.5b.head", 151936, 896, true},
+    {"linear.smollm2.qkv", 960, 576},
+    {"linear.smollm2.o", 576, 576},
+    {"linear.smollm2.gate_up", 3072, 576},
+    {"linear.smollm2.down", 576, 1536},
+    {"linear.smollm2.head", 49152, 576, true},
+    {"linear.qwen0.5b.qkv", 1152, 896},
+    {"linear.qwen0.5b.gate_up", 9728, 896},
+    {"linear.qwen0.5b.down", 896, 4864},
+    {"linear.qwen0.5b.head", 151936, 896, true},
 };
 constexpr int64_t kRows[] = {1, 2, 4, 8, 16, 64, 512};
 
@@ -78,12 +78,14 @@ bool right(const linear_s8::Args& a) {
   return true;
 }
 
-int run(std::string_view filter) {
-  const double vnni = bench::peak_vnni_gmacs(), maddwd = bench::peak_maddwd_gmacs();
+}  // namespace
+
+int run_linear(std::string_view filter) {
+  const double vnni = peak_vnni_gmacs(), maddwd = peak_maddwd_gmacs();
   fmt::print(
       "{}, one thread\npeak from registers: vpdpbusd {:.0f} GMAC/s (two planes: {:.0f}), vpmaddwd+vpaddd {:.0f} GMAC/s\n",
       cpu_features().model, vnni, vnni / 2, maddwd);
-  fmt::print("{:<18} {:>5} {:>5}  {:<12} {:>10} {:>9} {:>7} {:>8} {:>9}\n", "shape", "rows", "width", "variant", "us", "GMAC/s",
+  fmt::print("{:<24} {:>5} {:>5}  {:<12} {:>10} {:>9} {:>7} {:>8} {:>9}\n", "shape", "rows", "width", "variant", "us", "GMAC/s",
              "of peak", "GB/s", "of read");
   for (const Shape& s : kShapes) {
     if (s.name.find(filter) == std::string_view::npos) continue;
@@ -91,7 +93,7 @@ int run(std::string_view filter) {
       if (s.head && rows > 8) continue;
       for (int width : {15, 8}) {
         Data d = make(s, rows, width);
-        const double read = rows <= 8 ? bench::read_bandwidth(d.weights) : 0;
+        const double read = rows <= 8 ? read_bandwidth(d.weights) : 0;
         for (const auto& v : linear_s8::variants()) {
           if (v.needs == ops::Needs::kNothing || !ops::why_unavailable(v.needs, cpu_features()).empty()) continue;
           const linear_s8::Args a = args(s, d, rows, width);
@@ -100,11 +102,11 @@ int run(std::string_view filter) {
             fmt::print(stderr, "{}: {} is not the reference's answer\n", s.name, v.name);
             return 1;
           }
-          const double t = bench::seconds_of([&] { v.run(a); });
+          const double t = seconds_of([&] { v.run(a); });
           const double gmacs = 1e-9 * static_cast<double>(rows * s.n * s.k) / t;
           const double peak = v.needs == ops::Needs::kAvx2 ? maddwd : width == 15 ? vnni / 2 : vnni;
           const double bytes = static_cast<double>(d.weights.size()) / t;
-          fmt::print("{:<18} {:>5} {:>5}  {:<12} {:>10.1f} {:>9.1f} {:>6.0f}%", s.name, rows, width, v.name, t * 1e6, gmacs,
+          fmt::print("{:<24} {:>5} {:>5}  {:<12} {:>10.1f} {:>9.1f} {:>6.0f}%", s.name, rows, width, v.name, t * 1e6, gmacs,
                      100 * gmacs / peak);
           if (read > 0) fmt::print(" {:>8.1f} {:>8.0f}%", bytes * 1e-9, 100 * bytes / read);
           fmt::print("\n");
@@ -115,7 +117,4 @@ int run(std::string_view filter) {
   return 0;
 }
 
-}  // namespace
-}  // namespace zeroulp
-
-int main(int argc, char** argv) { return zeroulp::run(argc > 1 ? argv[1] : ""); }
+}  // namespace zeroulp::bench
