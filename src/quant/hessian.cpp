@@ -15,29 +15,47 @@ namespace {
 
 constexpr int64_t kRowsAtATime = 256;
 
-// x, a part of the rows, as integers in panels of channels in their order.
-void pack(std::span<const uint16_t> x, int64_t k, int64_t first, Panels& panels, const std::vector<int32_t>& order,
-          const std::vector<int>& exponents, ThreadPool& pool) {
+// Calls use(first, rows, values) for all rows in pieces, on all threads.
+template <class Use>
+void for_pieces(const InputRows& x, ThreadPool& pool, const Use& use) {
+  constexpr int64_t kPiece = 32;
+  pool.parallel_for(x.rows, kPiece, [&](int64_t begin, int64_t end, int worker) {
+    std::vector<float> values(static_cast<size_t>(kPiece * x.k));
+    for (int64_t first = begin; first < end; first += kPiece) {
+      const int64_t rows = std::min(kPiece, end - first);
+      x.read(first, rows, values.data());
+      use(first, rows, values.data(), worker);
+    }
+  });
+}
+
+// All rows in fixed point, [rows, k].
+std::vector<int16_t> fixed_points(const InputRows& x, const std::vector<int>& exponents, ThreadPool& pool) {
+  std::vector<int16_t> out(static_cast<size_t>(x.rows * x.k));
+  for_pieces(x, pool, [&](int64_t first, int64_t rows, const float* values, int) {
+    int16_t* to = out.data() + first * x.k;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t j = 0; j < x.k; ++j) *to++ = fixed_point(*values++, exponents[static_cast<size_t>(j)]);
+  });
+  return out;
+}
+
+// Part of the rows as integers in panels of channels in their order.
+void pack(const std::vector<int16_t>& codes, int64_t k, int64_t first, Panels& panels, const std::vector<int32_t>& order, ThreadPool& pool) {
   pool.parallel_for(panels.count(), 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t p = begin * kPanel; p < std::min(end * kPanel, k); ++p) {
-      const int32_t channel = order[static_cast<size_t>(p)];
-      const uint16_t* from = x.data() + first * k + channel;
-      for (int64_t t = 0; t < panels.depth(); ++t, from += k)
-        panels.at(t, p) = fixed_point(num::bf16_to_float(*from), exponents[static_cast<size_t>(channel)]);
+      const int16_t* from = codes.data() + first * k + order[static_cast<size_t>(p)];
+      for (int64_t t = 0; t < panels.depth(); ++t, from += k) panels.at(t, p) = *from;
     }
   });
 }
 
 // Second moments in units of 2^(-2 * exponent): exact.
-std::vector<int64_t> energies(std::span<const uint16_t> x, int64_t k, const std::vector<int>& exponents, ThreadPool& pool) {
+std::vector<int64_t> energies(const std::vector<int16_t>& codes, int64_t k, ThreadPool& pool) {
   std::vector<int64_t> out(static_cast<size_t>(k));
   pool.parallel_for(k, kPanel, [&](int64_t begin, int64_t end, int) {
-    for (size_t at = 0; at < x.size(); at += static_cast<size_t>(k))
-      for (int64_t j = begin; j < end; ++j) {
-        const auto c = static_cast<size_t>(j);
-        const int64_t code = fixed_point(num::bf16_to_float(x[at + c]), exponents[c]);
-        out[c] += code * code;
-      }
+    for (size_t at = 0; at < codes.size(); at += static_cast<size_t>(k))
+      for (auto j = static_cast<size_t>(begin); j < static_cast<size_t>(end); ++j) out[j] += int64_t{codes[at + j]} * codes[at + j];
   });
   return out;
 }
@@ -62,36 +80,50 @@ void unscale(Hessian& h, const std::vector<int>& exponents, ThreadPool& pool) {
 
 }  // namespace
 
-std::vector<uint16_t> channel_maxima(std::span<const uint16_t> x, int64_t k, ThreadPool& pool) {
-  std::vector<uint16_t> out(static_cast<size_t>(k));
-  pool.parallel_for(k, kPanel, [&](int64_t begin, int64_t end, int) {
-    for (size_t at = 0; at < x.size(); at += static_cast<size_t>(k))
-      for (auto j = static_cast<size_t>(begin); j < static_cast<size_t>(end); ++j)
-        out[j] = std::max<uint16_t>(out[j], x[at + j] & 0x7FFF);
+InputRows input_rows(std::span<const uint16_t> bf16, int64_t k) {
+  return {static_cast<int64_t>(bf16.size()) / k, k, [bf16, k](int64_t first, int64_t rows, float* out) {
+            const uint16_t* from = bf16.data() + first * k;
+            for (int64_t i = 0; i < rows * k; ++i) out[i] = num::bf16_to_float(from[i]);
+          }};
+}
+
+std::vector<float> channel_maxima(const InputRows& x, ThreadPool& pool) {
+  const auto k = static_cast<size_t>(x.k);
+  std::vector<std::vector<float>> parts(static_cast<size_t>(pool.size()), std::vector<float>(k));
+  for_pieces(x, pool, [&](int64_t, int64_t rows, const float* values, int worker) {
+    float* part = parts[static_cast<size_t>(worker)].data();
+    for (int64_t r = 0; r < rows; ++r)
+      for (size_t j = 0; j < k; ++j) part[j] = std::max(part[j], std::fabs(*values++));
   });
+  std::vector<float> out(k);
+  for (const auto& part : parts)
+    for (size_t j = 0; j < k; ++j) out[j] = std::max(out[j], part[j]);
   return out;
 }
 
-std::vector<int> fixed_point_exponents(std::span<const uint16_t> maxima) {
+std::vector<int> fixed_point_exponents(std::span<const float> maxima) {
   std::vector<int> out;
-  for (const uint16_t a : maxima) {
-    const int exponent = std::max(1, a >> 7) - 127;  // a < 2^(exponent + 1)
+  for (const float a : maxima) {
+    const int exponent = std::max(1, static_cast<int>(num::bits_of(a) >> 23)) - 127;  // a < 2^(exponent + 1)
     out.push_back(a == 0 ? 0 : kFixedBits - 1 - exponent);
   }
   return out;
 }
 
-int32_t fixed_point(float x, int exponent) { return num::rne(num::ldexp_rn(x, exponent)); }
+int16_t fixed_point(float x, int exponent) {
+  const int32_t code = num::rne(num::ldexp_rn(x, exponent));
+  return static_cast<int16_t>(std::clamp(code, -((1 << kFixedBits) - 1), (1 << kFixedBits) - 1));
+}
 
-Result<Hessian> hessian_of(std::span<const uint16_t> x, int64_t k, ThreadPool& pool) {
-  const int64_t rows = static_cast<int64_t>(x.size()) / k;
-  if (rows > kMaxHessianRows)
-    return usage_error(fmt::format("{} calibration tokens; the exact sums of second moments hold {}", rows, kMaxHessianRows));
-  const std::vector<int> exponents = fixed_point_exponents(channel_maxima(x, k, pool));
-  Hessian h{by_energy(energies(x, k, exponents, pool), exponents), LowerMatrix(k)};
-  for (int64_t first = 0; first < rows; first += kRowsAtATime) {
-    Panels panels(std::min(kRowsAtATime, rows - first), k);
-    pack(x, k, first, panels, h.order, exponents, pool);
+Result<Hessian> hessian_of(const InputRows& x, ThreadPool& pool) {
+  if (x.rows > kMaxHessianRows)
+    return usage_error(fmt::format("{} calibration tokens; the exact sums of second moments hold {}", x.rows, kMaxHessianRows));
+  const std::vector<int> exponents = fixed_point_exponents(channel_maxima(x, pool));
+  const std::vector<int16_t> codes = fixed_points(x, exponents, pool);
+  Hessian h{by_energy(energies(codes, x.k, pool), exponents), LowerMatrix(x.k)};
+  for (int64_t first = 0; first < x.rows; first += kRowsAtATime) {
+    Panels panels(std::min(kRowsAtATime, x.rows - first), x.k);
+    pack(codes, x.k, first, panels, h.order, pool);
     symmetric_update(pool, h.matrix, 0, panels, Sign::kPlus);
   }
   unscale(h, exponents, pool);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,13 +17,21 @@ inline constexpr int kFixedBits = 15;
 // Integer sums stay below 2^53, so binary64 holds them exactly: 2^30 a product.
 inline constexpr int64_t kMaxHessianRows = int64_t{1} << 22;
 
-// Largest magnitude per channel, as bf16 bits. x: bf16 [rows, k].
-std::vector<uint16_t> channel_maxima(std::span<const uint16_t> x, int64_t k, ThreadPool& pool);
+// Rows of inputs, wherever they come from: writes rows [first, first + rows) to out, [rows, k]. Called from several threads at once.
+struct InputRows {
+  int64_t rows = 0, k = 0;
+  std::function<void(int64_t first, int64_t rows, float* out)> read;
+};
+InputRows input_rows(std::span<const uint16_t> bf16, int64_t k);
+
+// Largest magnitude per channel.
+std::vector<float> channel_maxima(const InputRows& x, ThreadPool& pool);
 
 // The fixed point of each channel: its maximum lands in [2^14, 2^15). 0 for a channel of zeros.
-std::vector<int> fixed_point_exponents(std::span<const uint16_t> maxima);
+std::vector<int> fixed_point_exponents(std::span<const float> maxima);
 
-int32_t fixed_point(float x, int exponent);
+// Saturates at 2^15 - 1, which values just below a power of two would round up to.
+int16_t fixed_point(float x, int exponent);
 
 // Channels by ascending second moment, ties by index: the column that GPTQ decides first, the largest, comes last.
 struct Hessian {
@@ -30,7 +39,7 @@ struct Hessian {
   LowerMatrix matrix;          // in places, not channels; real values: exact integers times exact powers of two
 };
 
-// x: bf16 [rows, k]. Refuses more than kMaxHessianRows.
-Result<Hessian> hessian_of(std::span<const uint16_t> x, int64_t k, ThreadPool& pool);
+// Refuses more than kMaxHessianRows.
+Result<Hessian> hessian_of(const InputRows& x, ThreadPool& pool);
 
 }  // namespace zeroulp::quant

@@ -43,7 +43,7 @@ Result<Options> profile_options(std::string_view profile, std::string_view expon
   o.rule = free ? num::ScaleRule::kFree : exponent.empty() ? num::ScaleRule::kCeil : rule_named(exponent);
   o.width = profile.starts_with("w8a15") ? 15 : 8;
   o.gptq = !free;
-  if (profile == "w8a8-po2") o.smooth = 0.5;
+  if (profile == "w8a8-po2") o.smooth = kDefaultAlpha;
   return o;
 }
 
@@ -72,6 +72,11 @@ std::map<std::string, int> linear_widths(const Options& options, const model::Mo
       out[name] = width_of(name, width_of(std::string(linear), options.width));
     }
   return out;
+}
+
+bool has_narrow_linear(const Options& options, const model::ModelConfig& config) {
+  const auto widths = linear_widths(options, config);
+  return std::any_of(widths.begin(), widths.end(), [](const auto& w) { return w.first != "head" && w.second == 8; });
 }
 
 io::Json to_json(const Options& o) {

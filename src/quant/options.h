@@ -33,6 +33,7 @@ struct Options {
   std::optional<double> smooth;  // alpha of the smoothing of linears' inputs; absent: none
 };
 
+inline constexpr double kDefaultAlpha = 0.5;
 inline constexpr std::string_view kProfiles[] = {"w8a15-free", "w8a8-po2", "w8a15-po2", "w8a8-free", "both-po2"};
 
 // A profile's options. `exponent` ("ceil", "lsq", "nearest") is for power-of-two scales; empty: the profile's own rule.
@@ -43,6 +44,9 @@ Status set_width(Options& options, const model::ModelConfig& config, std::string
 
 // The width of every linear, by the names of QuantizedHeader::linear_widths.
 std::map<std::string, int> linear_widths(const Options& options, const model::ModelConfig& config);
+
+// True when some linear's input has 8 bits.
+bool has_narrow_linear(const Options& options, const model::ModelConfig& config);
 
 io::Json to_json(const Options& options);
 io::Json to_json(const Calibration& calibration);

@@ -5,6 +5,7 @@
 #include "base/interrupt.h"
 #include "model/tensor_names.h"
 #include "num/digest.h"
+#include "quant/calibrated.h"
 #include "quant/layer_weights.h"
 #include "quant/partial.h"
 #include "quant/rounding.h"
@@ -26,14 +27,8 @@ class Converter {
     source_ = source_identity(checkpoint_);
     ZU_TRY_ASSIGN(PartialFolder partial, PartialFolder::open(job_.out, key(), job_.resume, job_.force));
     ZU_TRY(convert_tables(partial));
-    for (int64_t layer = 0; layer < config_.layers; ++layer) {
-      report("quantising", layer);
-      if (partial.has(part_name(layer))) {
-        ++outcome_.layers_resumed;
-        continue;
-      }
-      ZU_TRY(convert_layer(partial, layer));
-    }
+    while (outcome_.layers_resumed < config_.layers && partial.has(part_name(outcome_.layers_resumed))) ++outcome_.layers_resumed;
+    ZU_TRY(job_.calibration.tokens.empty() ? convert_by_rounding(partial) : convert_by_calibration(partial));
     report("writing", config_.layers);
     ZU_TRY(write_model(partial));
     partial.remove_all();
@@ -42,6 +37,7 @@ class Converter {
 
  private:
   static std::string part_name(int64_t layer) { return fmt::format("layer-{:05}", layer); }
+  static std::string state_name(int64_t layer) { return fmt::format("state-{:05}", layer); }
 
   // Everything that the output depends on.
   std::string key() const {
@@ -83,17 +79,56 @@ class Converter {
     return {};
   }
 
-  Status convert_layer(PartialFolder& partial, int64_t layer) {
-    if (interrupt_requested()) return interrupted();
-    ZU_TRY_ASSIGN(const FloatLayer weights, load_layer(checkpoint_, layer));
-    model::TensorMap tensors;
-    for (int r = 0; r < model::kLinearsPerLayer; ++r) {
-      const auto role = static_cast<model::LinearRole>(r);
-      const std::string name = linear_name(layer, role);
-      ZU_TRY_ASSIGN(const CodedLinear coded, round_linear(weights[role], job_.options.rule, name, pool_));
-      add_linear(tensors, name, coded);
+  Status convert_by_rounding(PartialFolder& partial) {
+    for (int64_t layer = outcome_.layers_resumed; layer < config_.layers; ++layer) {
+      ZU_TRY(before_layer("quantising", layer));
+      ZU_TRY_ASSIGN(FloatLayer floats, load_layer(checkpoint_, layer));
+      ZU_TRY_ASSIGN(const LayerCodes codes, round_layer(std::move(floats), job_.options, layer, pool_));
+      ZU_TRY(save_layer(partial, layer, codes));
     }
-    add_norms(tensors, fmt::format("layers.{}.", layer), weights);
+    return {};
+  }
+
+  // A layer's part is written after the state that follows it: whoever finds the part finds the state.
+  Status convert_by_calibration(PartialFolder& partial) {
+    if (outcome_.layers_resumed == config_.layers) return {};
+    ZU_TRY_ASSIGN(const ops::Kernels kernels, ops::select_kernels("", cpu_features()));
+    CalibratedRun run(checkpoint_, job_.options, job_.calibration, kernels, pool_);
+    const int64_t first = outcome_.layers_resumed;
+    if (first == 0) {
+      ZU_TRY_ASSIGN(const model::TensorMap tables, partial.load("tables"));
+      ZU_TRY(run.start(embedding_of(tables)));
+    } else {
+      ZU_TRY_ASSIGN(const model::TensorMap state, partial.load(state_name(first - 1)));
+      ZU_TRY(run.restore(state));
+    }
+    for (int64_t layer = first; layer < config_.layers; ++layer) {
+      ZU_TRY(before_layer("calibrating", layer));
+      ZU_TRY_ASSIGN(const LayerCodes codes, run.convert(layer));
+      ZU_TRY(partial.save(state_name(layer), run.state()));
+      ZU_TRY(save_layer(partial, layer, codes));
+      if (layer > 0) ZU_TRY(partial.erase(state_name(layer - 1)));
+    }
+    return {};
+  }
+
+  model::QuantizedLinear embedding_of(const model::TensorMap& tables) const {
+    const auto data = [&](const char* name) { return tables.find(name)->second.bytes.data(); };
+    return {config_.vocab, config_.hidden, 15, reinterpret_cast<const int8_t*>(data("embed.codes")),
+            reinterpret_cast<const float*>(data("embed.scales")), nullptr};
+  }
+
+  Status before_layer(std::string_view stage, int64_t layer) const {
+    if (interrupt_requested()) return interrupted();
+    report(stage, layer);
+    return {};
+  }
+
+  Status save_layer(const PartialFolder& partial, int64_t layer, const LayerCodes& codes) const {
+    model::TensorMap tensors;
+    for (int r = 0; r < model::kLinearsPerLayer; ++r)
+      add_linear(tensors, linear_name(layer, static_cast<model::LinearRole>(r)), codes.linears[r]);
+    add_norms(tensors, fmt::format("layers.{}.", layer), codes.floats);
     return partial.save(part_name(layer), tensors);
   }
 
@@ -165,6 +200,8 @@ Result<Outcome> quantize(const model::Checkpoint& checkpoint, const Job& job) {
   std::error_code ec;
   if (!job.force && fs::exists(job.out, ec))
     return bad_input(fmt::format("{}: exists already; add --force to replace it", job.out.string()));
+  if (job.calibration.tokens.empty() && (job.options.gptq || job.options.smooth))
+    return usage_error("calibration text is missing");
   return Converter(checkpoint, job).run();
 }
 

@@ -40,8 +40,8 @@ TEST(Hessian, IsTheExactSumInIntegers) {
   ThreadPool one(1), three(3);
   for (const int64_t k : {1, 16, 23, 64}) {
     const auto x = inputs(301, k, 2, 5);
-    const auto exponents = fixed_point_exponents(channel_maxima(x, k, one));
-    auto h = hessian_of(x, k, one);
+    const auto exponents = fixed_point_exponents(channel_maxima(input_rows(x, k), one));
+    auto h = hessian_of(input_rows(x, k), one);
     ASSERT_TRUE(h);
     for (int64_t i = 0; i < k; ++i)
       for (int64_t j = 0; j <= i; ++j) {
@@ -55,7 +55,7 @@ TEST(Hessian, IsTheExactSumInIntegers) {
     // Backwards and on three threads: the same bits.
     std::vector<uint16_t> backwards;
     for (int64_t t = 300; t >= 0; --t) backwards.insert(backwards.end(), x.begin() + t * k, x.begin() + (t + 1) * k);
-    auto other = hessian_of(backwards, k, three);
+    auto other = hessian_of(input_rows(backwards, k), three);
     ASSERT_TRUE(other);
     EXPECT_EQ(h->order, other->order);
     for (int64_t i = 0; i < k; ++i)
@@ -64,16 +64,15 @@ TEST(Hessian, IsTheExactSumInIntegers) {
 }
 
 TEST(Hessian, FixedPointUsesAllBitsAndNeverMore) {
-  for (const float a : {1.0f, 1.984375f, 3.0f, 0x1p-30f, 0x1.fep127f, 0x1p-133f}) {
-    const uint16_t bits = num::float_to_bf16(a);
-    const int exponent = fixed_point_exponents(std::vector{bits})[0];
-    const int32_t code = fixed_point(num::bf16_to_float(bits), exponent);
+  for (const float a : {1.0f, 1.984375f, 0x1.fffffep0f, 3.0f, 0x1p-30f, 0x1.fep127f, 0x1p-133f}) {
+    const int exponent = fixed_point_exponents(std::vector{a})[0];
+    const int32_t code = fixed_point(a, exponent);
     EXPECT_LT(code, 1 << kFixedBits) << a;
     if (a >= 0x1p-126f) {
       EXPECT_GE(code, 1 << (kFixedBits - 1)) << a;
     }
   }
-  EXPECT_EQ(fixed_point_exponents(std::vector<uint16_t>{0})[0], 0);
+  EXPECT_EQ(fixed_point_exponents(std::vector{0.0f})[0], 0);
 }
 
 TEST(Dense, CholeskyIsAFactorisationAndThreadsMoveNoBit) {
@@ -172,7 +171,7 @@ TEST(Gptq, EqualsThePlainAlgorithm) {
     const FloatLinear weights = random_linear(n, k, 12);
     auto coded = round_linear(weights, num::ScaleRule::kCeil, "w", pool);
     ASSERT_TRUE(coded);
-    auto h = hessian_of(x, k, pool);
+    auto h = hessian_of(input_rows(x, k), pool);
     ASSERT_TRUE(h);
     const Hessian kept = *h;
     GptqBasis::factor(*std::move(h), pool).round(weights, *coded, pool);
@@ -193,7 +192,7 @@ TEST(Gptq, LowersTheErrorThatInputsWeigh) {
       const auto x = inputs(1000, k, factors, 21);
       const FloatLinear weights = random_linear(n, k, 22);
       auto coded = round_linear(weights, rule, "w", pool);
-      auto h = hessian_of(x, k, pool);
+      auto h = hessian_of(input_rows(x, k), pool);
       ASSERT_TRUE(h && coded);
       const double before = weighted_error(weights, *coded, *h);
       const Hessian kept = *h;
@@ -212,7 +211,7 @@ TEST(Gptq, ThreadsMoveNoCode) {
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
     auto coded = choose_scales(weights, num::ScaleRule::kFree, "w", pool);
-    auto h = hessian_of(x, k, pool);
+    auto h = hessian_of(input_rows(x, k), pool);
     ASSERT_TRUE(h && coded);
     GptqBasis::factor(*std::move(h), pool).round(weights, *coded, pool);
     codes[threads == 3] = coded->codes;
@@ -225,7 +224,8 @@ TEST(Gptq, SilentInputsGiveNearestCodes) {
   const FloatLinear weights = random_linear(5, 33, 41);
   auto nearest = round_linear(weights, num::ScaleRule::kFree, "w", pool);
   auto coded = nearest;
-  auto h = hessian_of(std::vector<uint16_t>(33 * 10), 33, pool);
+  const std::vector<uint16_t> zeros(33 * 10);
+  auto h = hessian_of(input_rows(zeros, 33), pool);
   ASSERT_TRUE(h && coded);
   GptqBasis::factor(*std::move(h), pool).round(weights, *coded, pool);
   EXPECT_EQ(coded->codes, nearest->codes);

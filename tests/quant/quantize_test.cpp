@@ -131,6 +131,76 @@ TEST_F(QuantizeTest, ResumesWhereItWasAndGivesTheSameBytes) {
   for (const char* file : {"zeroulp.json", "model.safetensors"}) EXPECT_EQ(file_text(out() / file), file_text(out("fresh") / file));
 }
 
+// Tokens for the sixteen of the tiny vocabulary.
+Calibration calibration() {
+  Calibration c;
+  num::PhiloxStream random(3);
+  for (int i = 0; i < 90; ++i) c.tokens.push_back(static_cast<int32_t>(random.below(16)));
+  c.window = 24;
+  c.text_sha256 = "of nothing";
+  return c;
+}
+
+Job calibrated(Job j) {
+  j.options.gptq = true;
+  j.options.smooth = kDefaultAlpha;
+  j.options.key_width = 8;
+  j.options.widths["down_proj"] = 15;
+  j.options.widths["k_proj"] = 15;  // beside q and v of another width
+  j.calibration = calibration();
+  return j;
+}
+
+TEST_F(QuantizeTest, CalibratedThreadsMoveNoByteAndAnInterruptionNeither) {
+  for (const char* family : {"llama", "qwen2", "qwen3"}) {
+    const auto checkpoint = make(family);
+    Job fresh = calibrated(job("w8a8-po2", "fresh", 1)), other = calibrated(job("w8a8-po2", "other", 3));
+    fresh.force = other.force = true;
+    const auto outcome = quantize(checkpoint, fresh);
+    ASSERT_TRUE(outcome) << outcome.error().text;
+    other.progress = [](std::string_view stage, int64_t done, int64_t) {
+      if (stage == "calibrating" && done == 1) throw std::runtime_error("killed");
+    };
+    EXPECT_THROW((void)quantize(checkpoint, other), std::runtime_error);
+    other.progress = nullptr;
+    other.resume = true;
+    const auto resumed = quantize(checkpoint, other);
+    ASSERT_TRUE(resumed) << resumed.error().text;
+    EXPECT_EQ(resumed->layers_resumed, 1);
+    for (const char* file : {"zeroulp.json", "model.safetensors"}) EXPECT_EQ(file_text(fresh.out / file), file_text(other.out / file));
+    const auto m = model::QuantizedModel::open(fresh.out);
+    ASSERT_TRUE(m) << m.error().text;
+    EXPECT_EQ(m->header().recipe["options"]["rounding"], "gptq");
+    EXPECT_EQ(m->header().recipe["calibration"]["tokens"], 90);
+  }
+}
+
+TEST_F(QuantizeTest, GptqAndSmoothingMoveCodes) {
+  const auto checkpoint = make("llama");
+  std::vector<std::string> seen;
+  for (const bool gptq : {false, true})
+    for (const bool smooth : {false, true}) {
+      Job j = job("w8a8-po2");
+      j.force = true;
+      j.options.gptq = gptq;
+      if (smooth) j.options.smooth = 0.5;
+      if (gptq || smooth) j.calibration = calibration();
+      const auto outcome = quantize(checkpoint, j);
+      ASSERT_TRUE(outcome) << outcome.error().text;
+      EXPECT_EQ(std::count(seen.begin(), seen.end(), outcome->identity), 0);
+      seen.push_back(outcome->identity);
+    }
+}
+
+TEST_F(QuantizeTest, AsksForTextWhereItNeedsIt) {
+  const auto checkpoint = make("llama");
+  Job j = job("w8a15-po2");
+  j.options.gptq = true;
+  const auto refused = quantize(checkpoint, j);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ExitCode::kUsage);
+}
+
 TEST(Options, WidthsGoFromGeneralToParticular) {
   model::ModelConfig config;
   config.layers = 2;
