@@ -22,6 +22,7 @@ struct Verb {
 constexpr Verb kVerbs[] = {
     {"diff", cmd_diff, "what changed between two checkpoints, tensor files or digest logs"},
     {"doctor", cmd_doctor, "what can run on this machine, and why the rest cannot"},
+    {"quality", cmd_quality, "perplexity of a model on a text, and how far it is from a reference"},
     {"quantize", cmd_quantize, "a Hugging Face model to an integer model under the contract"},
     {"import", cmd_import, "a GGUF file as a BF16 Hugging Face folder"},
     {"info", cmd_info, "what is in a model folder, a safetensors file or a GGUF file"},

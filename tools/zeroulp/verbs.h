@@ -5,6 +5,7 @@ namespace zeroulp::cli {
 
 int cmd_diff(int argc, char** argv);
 int cmd_doctor(int argc, char** argv);
+int cmd_quality(int argc, char** argv);
 int cmd_quantize(int argc, char** argv);
 int cmd_import(int argc, char** argv);
 int cmd_info(int argc, char** argv);
