@@ -22,7 +22,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const model::QuantizedModel& mode
   if (options.exchange != nullptr && options.ranks != 1) return usage_error("ranks inside a process and MPI ranks exclude each other");
   if (options.max_rows < 1 || options.max_context < 1 || options.max_total_positions < 1) return usage_error("an engine needs room for one token");
   options.max_context = std::min(options.max_context, model.config().max_positions);
-  ZU_TRY_ASSIGN(const ops::Kernels kernels, ops::select_kernels(options.kernel, cpu_features()));
+  ZU_TRY_ASSIGN(ops::Kernels kernels, ops::select_kernels(options.kernel, cpu_features()));
+  if (options.linear != nullptr) kernels.linear_s8 = {"foreign", ops::Needs::kNothing, options.linear};
   return std::unique_ptr<Engine>(new Engine(model, options, kernels));
 }
 

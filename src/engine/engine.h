@@ -30,6 +30,7 @@ struct EngineOptions {
   int64_t max_total_positions = 8192;   // of all sequences: the size of the KV cache, in whole pages of 128
   bool prefix_cache = false;
   Plant plant = Plant::kNone;
+  ops::linear_s8::Fn* linear = nullptr;  // given: replaces the chosen linear (foreign epilogues under study); named "foreign"
 };
 
 class Engine {

@@ -12,7 +12,6 @@
 #include "io/json.h"
 #include "model/quantized_model.h"
 #include "report/json.h"
-#include "tokenizer/chat.h"
 #include "tokenizer/tokenizer.h"
 #include "verbs.h"
 
@@ -123,14 +122,13 @@ std::string_view end_name(engine::End end) {
   return "";
 }
 
-Result<std::vector<int32_t>> encode_prompt(const Options& o, const tokenizer::Tokenizer& tokenizer, const tokenizer::ChatTemplates& chat,
-                                           const std::string& text) {
+Result<std::vector<int32_t>> encode_prompt(const Options& o, const tokenizer::Tokenizer& tokenizer, const std::string& text) {
   tokenizer::Encoding encoding;
   if (o.chat) {
     std::vector<tokenizer::Message> messages;
     if (!o.system.empty()) messages.push_back({"system", o.system});
     messages.push_back({"user", text});
-    ZU_TRY_ASSIGN(const tokenizer::ChatPrompt prompt, chat.render(messages));
+    ZU_TRY_ASSIGN(const tokenizer::ChatPrompt prompt, tokenizer.chat().render(messages));
     encoding = tokenizer.encode(prompt);
   } else {
     encoding = tokenizer.encode(text);
@@ -146,12 +144,11 @@ class Run {
     ZU_TRY_ASSIGN(const std::vector<std::string> prompts, read_prompts(o_));
     ZU_TRY_ASSIGN(const model::QuantizedModel model, model::QuantizedModel::open(o_.model));
     ZU_TRY_ASSIGN(const tokenizer::Tokenizer tokenizer, tokenizer::Tokenizer::load(o_.model));
-    ZU_TRY_ASSIGN(const tokenizer::ChatTemplates chat, tokenizer::ChatTemplates::load(o_.model));
     std::vector<engine::Request> requests;
     for (const std::string& prompt : prompts) {
       engine::Request r;
       r.id = requests.size();
-      ZU_TRY_ASSIGN(r.prompt, encode_prompt(o_, tokenizer, chat, prompt));
+      ZU_TRY_ASSIGN(r.prompt, encode_prompt(o_, tokenizer, prompt));
       r.sampling = {static_cast<float>(o_.temperature), o_.top_k, o_.top_p, o_.seed};
       r.max_tokens = o_.max_tokens;
       if (!o_.ignore_stop) r.stop_tokens = model.config().stop_tokens;

@@ -1,0 +1,111 @@
+#include "verify/axes.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/interrupt.h"
+
+namespace zeroulp::verify {
+namespace {
+
+std::vector<std::vector<int>> whole_product(const std::vector<int>& sizes) {
+  std::vector<std::vector<int>> rows = {{}};
+  for (const int size : sizes) {
+    std::vector<std::vector<int>> longer;
+    for (const std::vector<int>& row : rows)
+      for (int value = 0; value < size; ++value) {
+        longer.push_back(row);
+        longer.back().push_back(value);
+      }
+    rows = std::move(longer);
+  }
+  return rows;
+}
+
+// Which axes change the bits by themselves.
+Result<std::vector<std::string>> find_guilty(const model::QuantizedModel& model, const Workload& work, const Axes& axes, engine::Plant plant) {
+  std::vector<std::string> guilty;
+  for (const AxisPair& pair : single_steps(axes)) {
+    if (std::find(guilty.begin(), guilty.end(), pair.axis) != guilty.end()) continue;
+    ZU_TRY_ASSIGN(const DigestLog base, run_digests(model, work, pair.base, plant));
+    ZU_TRY_ASSIGN(const DigestLog varied, run_digests(model, work, pair.varied, plant));
+    if (!compare(base, varied).holds()) guilty.push_back(pair.axis);
+  }
+  return guilty;
+}
+
+}  // namespace
+
+std::vector<int> Axes::sizes() const {
+  std::vector<int> sizes;
+  for (const size_t n : {kernels.size(), threads.size(), batch.size(), chunk.size(), ranks.size(), prefix_cache.size()})
+    sizes.push_back(static_cast<int>(n));
+  return sizes;
+}
+
+RunConfig Axes::config(const std::vector<int>& i) const {
+  const auto at = [&](const auto& values, size_t axis) { return values[static_cast<size_t>(i[axis])]; };
+  return {at(kernels, 0), at(threads, 1), at(batch, 2), at(chunk, 3), at(ranks, 4), at(prefix_cache, 5)};
+}
+
+Axes Axes::on_this_machine() {
+  Axes axes;
+  for (const ops::VariantStatus& v : ops::variant_status(cpu_features()))
+    if (v.why_not.empty()) axes.kernels.push_back(v.name);
+  return axes;
+}
+
+std::vector<AxisPair> single_steps(const Axes& axes) {
+  const RunConfig base = axes.config(std::vector<int>(axes.sizes().size(), 0));
+  std::vector<AxisPair> steps;
+  const auto add = [&](const std::string& axis, auto&& values, auto member) {
+    for (size_t i = 1; i < values.size(); ++i) {
+      RunConfig varied = base;
+      varied.*member = values[i];
+      steps.push_back({axis, base, varied});
+    }
+  };
+  add("kernel", axes.kernels, &RunConfig::kernel);
+  add("threads", axes.threads, &RunConfig::threads);
+  add("batch", axes.batch, &RunConfig::batch);
+  add("prefill chunk", axes.chunk, &RunConfig::chunk);
+  add("tensor-parallel degree", axes.ranks, &RunConfig::ranks);
+  if (axes.prefix_cache.size() > 1) {
+    AxisPair pair{"prefix cache", base, base};
+    pair.base.chunk = pair.varied.chunk = 64;
+    pair.varied.prefix_cache = true;
+    steps.push_back(pair);
+  }
+  return steps;
+}
+
+bool DigestTable::holds() const {
+  return rows.size() > 1 && std::all_of(rows.begin(), rows.end(), [](const TableRow& r) { return r.difference.holds(); });
+}
+
+Result<DigestTable> run_digest_table(const model::QuantizedModel& model, const Workload& work, const Axes& axes, int max_runs, engine::Plant plant,
+                                     const OnRow& on_row) {
+  std::vector<std::vector<int>> plan = max_runs == 0 ? whole_product(axes.sizes()) : pairwise_covering_array(axes.sizes());
+  if (max_runs > 0 && plan.size() > static_cast<size_t>(max_runs)) plan.resize(static_cast<size_t>(max_runs));
+  DigestTable table;
+  table.coverage = pair_coverage(axes.sizes(), plan);
+  for (const std::vector<int>& indices : plan) {
+    if (interrupt_requested()) return interrupted();
+    TableRow row{axes.config(indices), "threads", {}, {}, {}, 0};
+    const auto started = std::chrono::steady_clock::now();
+    ZU_TRY_ASSIGN(DigestLog log, run_digests(model, work, row.config, plant));
+    row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    row.digest = log.combined();
+    row.kernels = log.kernels;
+    if (table.rows.empty()) table.baseline = std::move(log);
+    row.difference = compare(table.baseline, table.rows.empty() ? table.baseline : log);
+    table.rows.push_back(row);
+    if (on_row) on_row(row);
+  }
+  if (!table.holds()) {
+    ZU_TRY_ASSIGN(table.guilty_axes, find_guilty(model, work, axes, plant));
+  }
+  return table;
+}
+
+}  // namespace zeroulp::verify
