@@ -169,4 +169,17 @@ Status Engine::fault_error(const Fault& fault, std::span<const Chunk> chunks) {
   return answer_is_no(fmt::format("a value left the contract's range (NaN, Inf or too large): {}", where));
 }
 
+std::function<Status(std::span<const int32_t>, const LogitsSink&)> decode_with(Engine& engine) {
+  return [&engine](std::span<const int32_t> tokens, const LogitsSink& sink) -> Status {
+    const int64_t id = engine.open_sequence();
+    const auto step = static_cast<size_t>(engine.options().max_rows);
+    for (size_t at = 0; at < tokens.size(); at += step) {
+      const Engine::Chunk chunk{id, tokens.subspan(at, std::min(step, tokens.size() - at)), Engine::Want::kAll};
+      ZU_TRY(engine.forward(std::span(&chunk, 1), sink));
+    }
+    engine.close_sequence(id);
+    return {};
+  };
+}
+
 }  // namespace zeroulp::engine

@@ -85,4 +85,7 @@ class Engine {
   Plan plan_;
 };
 
+// One sequence from position 0 with the logits of every position, as quality.h's Decode asks for. The engine must outlive it.
+std::function<Status(std::span<const int32_t> tokens, const LogitsSink& sink)> decode_with(Engine& engine);
+
 }  // namespace zeroulp::engine

@@ -23,12 +23,12 @@ std::vector<std::vector<int>> whole_product(const std::vector<int>& sizes) {
 }
 
 // Which axes change the bits by themselves.
-Result<std::vector<std::string>> find_guilty(const model::QuantizedModel& model, const Workload& work, const Axes& axes, engine::Plant plant) {
+Result<std::vector<std::string>> find_guilty(const model::QuantizedModel& model, const Workload& work, const TablePlan& plan) {
   std::vector<std::string> guilty;
-  for (const AxisPair& pair : single_steps(axes)) {
+  for (const AxisPair& pair : single_steps(plan)) {
     if (std::find(guilty.begin(), guilty.end(), pair.axis) != guilty.end()) continue;
-    ZU_TRY_ASSIGN(const DigestLog base, run_digests(model, work, pair.base, plant));
-    ZU_TRY_ASSIGN(const DigestLog varied, run_digests(model, work, pair.varied, plant));
+    ZU_TRY_ASSIGN(const DigestLog base, run_digests(model, work, pair.base, plan.plant));
+    ZU_TRY_ASSIGN(const DigestLog varied, run_digests(model, work, pair.varied, plan.plant));
     if (!compare(base, varied).holds()) guilty.push_back(pair.axis);
   }
   return guilty;
@@ -48,14 +48,16 @@ RunConfig Axes::config(const std::vector<int>& i) const {
   return {at(kernels, 0), at(threads, 1), at(batch, 2), at(chunk, 3), at(ranks, 4), at(prefix_cache, 5)};
 }
 
-Axes Axes::on_this_machine() {
+Axes Axes::on_this_machine(bool fast_only) {
   Axes axes;
   for (const ops::VariantStatus& v : ops::variant_status(cpu_features()))
     if (v.why_not.empty()) axes.kernels.push_back(v.name);
+  if (fast_only && axes.kernels.size() > 1) std::erase(axes.kernels, "reference");
   return axes;
 }
 
-std::vector<AxisPair> single_steps(const Axes& axes) {
+std::vector<AxisPair> single_steps(const TablePlan& plan) {
+  const Axes& axes = plan.axes;
   const RunConfig base = axes.config(std::vector<int>(axes.sizes().size(), 0));
   std::vector<AxisPair> steps;
   const auto add = [&](const std::string& axis, auto&& values, auto member) {
@@ -66,6 +68,10 @@ std::vector<AxisPair> single_steps(const Axes& axes) {
     }
   };
   add("kernel", axes.kernels, &RunConfig::kernel);
+  if (base.kernel != plan.baseline.kernel) {
+    steps.push_back({"kernel", base, base});
+    steps.back().varied.kernel = plan.baseline.kernel;
+  }
   add("threads", axes.threads, &RunConfig::threads);
   add("batch", axes.batch, &RunConfig::batch);
   add("prefill chunk", axes.chunk, &RunConfig::chunk);
@@ -83,27 +89,30 @@ bool DigestTable::holds() const {
   return rows.size() > 1 && std::all_of(rows.begin(), rows.end(), [](const TableRow& r) { return r.difference.holds(); });
 }
 
-Result<DigestTable> run_digest_table(const model::QuantizedModel& model, const Workload& work, const Axes& axes, int max_runs, engine::Plant plant,
-                                     const OnRow& on_row) {
-  std::vector<std::vector<int>> plan = max_runs == 0 ? whole_product(axes.sizes()) : pairwise_covering_array(axes.sizes());
-  if (max_runs > 0 && plan.size() > static_cast<size_t>(max_runs)) plan.resize(static_cast<size_t>(max_runs));
+Result<DigestTable> run_digest_table(const model::QuantizedModel& model, const Workload& work, const TablePlan& plan, const OnRow& on_row) {
+  const std::vector<int> sizes = plan.axes.sizes();
+  std::vector<std::vector<int>> points = plan.max_runs == 0 ? whole_product(sizes) : pairwise_covering_array(sizes);
+  if (plan.max_runs > 0 && points.size() > static_cast<size_t>(plan.max_runs)) points.resize(static_cast<size_t>(plan.max_runs));
+  std::vector<RunConfig> configs = {plan.baseline};
+  for (const std::vector<int>& point : points)
+    if (plan.axes.config(point) != plan.baseline) configs.push_back(plan.axes.config(point));
   DigestTable table;
-  table.coverage = pair_coverage(axes.sizes(), plan);
-  for (const std::vector<int>& indices : plan) {
+  table.coverage = pair_coverage(sizes, points);
+  for (const RunConfig& config : configs) {
     if (interrupt_requested()) return interrupted();
-    TableRow row{axes.config(indices), "threads", {}, {}, {}, 0};
+    TableRow row{config, "threads", {}, {}, {}, 0};
     const auto started = std::chrono::steady_clock::now();
-    ZU_TRY_ASSIGN(DigestLog log, run_digests(model, work, row.config, plant));
+    ZU_TRY_ASSIGN(DigestLog log, run_digests(model, work, config, plan.plant));
     row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     row.digest = log.combined();
     row.kernels = log.kernels;
-    if (table.rows.empty()) table.baseline = std::move(log);
-    row.difference = compare(table.baseline, table.rows.empty() ? table.baseline : log);
+    if (table.rows.empty()) table.baseline = log;
+    row.difference = compare(table.baseline, log);
     table.rows.push_back(row);
     if (on_row) on_row(row);
   }
   if (!table.holds()) {
-    ZU_TRY_ASSIGN(table.guilty_axes, find_guilty(model, work, axes, plant));
+    ZU_TRY_ASSIGN(table.guilty_axes, find_guilty(model, work, plan));
   }
   return table;
 }

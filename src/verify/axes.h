@@ -12,7 +12,7 @@ namespace zeroulp::verify {
 
 // The axes and the values that are tried. The first value of each is the baseline's.
 struct Axes {
-  std::vector<std::string> kernels;  // the reference first
+  std::vector<std::string> kernels;
   std::vector<int> threads = {1, 2, 3};
   std::vector<int> batch = {1, 2, 3, 8};
   std::vector<int64_t> chunk = {0, 1, 7, 64};
@@ -21,8 +21,8 @@ struct Axes {
 
   std::vector<int> sizes() const;
   RunConfig config(const std::vector<int>& indices) const;
-  // With the kernels that this machine can run.
-  static Axes on_this_machine();
+  // With the kernels that this machine can run; without the reference if there is another one and `fast_only`.
+  static Axes on_this_machine(bool fast_only);
 };
 
 struct TableRow {
@@ -44,16 +44,21 @@ struct DigestTable {
 
 using OnRow = std::function<void(const TableRow&)>;
 
-// Runs the baseline and at most max_runs rows of the pairwise covering array (the whole product when max_runs is 0). On a difference the
-// axes are tried one by one and those that change the bits are named.
-Result<DigestTable> run_digest_table(const model::QuantizedModel& model, const Workload& workload, const Axes& axes, int max_runs,
-                                     engine::Plant plant, const OnRow& on_row);
+struct TablePlan {
+  RunConfig baseline;  // what all rows are compared with: the reference kernel
+  Axes axes;
+  int max_runs = 0;  // at most so many rows of the pairwise covering array; 0: the whole product
+  engine::Plant plant = engine::Plant::kNone;
+};
+
+// Runs the baseline and the planned rows. On a difference the axes are tried one by one and those that change the bits are named.
+Result<DigestTable> run_digest_table(const model::QuantizedModel& model, const Workload& workload, const TablePlan& plan, const OnRow& on_row);
 
 // Two configurations that differ along one axis only. The prefix cache is compared in chunks of 64, so that a hit moves no chunk's ends.
 struct AxisPair {
   std::string axis;
   RunConfig base, varied;
 };
-std::vector<AxisPair> single_steps(const Axes& axes);
+std::vector<AxisPair> single_steps(const TablePlan& plan);
 
 }  // namespace zeroulp::verify

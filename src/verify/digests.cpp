@@ -28,6 +28,12 @@ num::Digest DigestLog::combined() const {
   return num::digest_of(std::span<const uint64_t>(words));
 }
 
+io::Json DigestLog::to_json() const {
+  io::Json entries = io::Json::array();
+  for (const auto& [key, digest] : digests) entries.push_back({{"sequence", key.first}, {"position", key.second}, {"xxh3", digest.hex()}});
+  return {{"combined", combined().hex()}, {"digests", std::move(entries)}, {"tokens", tokens}, {"kernels", kernels}};
+}
+
 namespace {
 
 // One group of sequences that run together, from their prompts to their last token.

@@ -21,6 +21,7 @@ struct RunConfig {
   int64_t chunk = 0;        // tokens of a sequence per prefill pass; 0: all at once
   int ranks = 1;            // tensor-parallel degree
   bool prefix_cache = false;  // with it, prompts are sent twice, and the second time counts
+  bool operator==(const RunConfig&) const = default;
   std::string describe() const;
   io::Json to_json() const;
 };
@@ -37,6 +38,7 @@ struct DigestLog {
   std::vector<std::vector<int32_t>> tokens;  // per sequence, those generated
   std::vector<std::string> kernels;
   num::Digest combined() const;  // over all entries in order of key
+  io::Json to_json() const;  // "digests": [{sequence, position, xxh3}], "tokens", "kernels", "combined"
 };
 
 // Runs the workload. `exchange`: this process is one rank of an MPI launch, and config.ranks its size.

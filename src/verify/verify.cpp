@@ -1,0 +1,182 @@
+#include "verify/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/float_decoder.h"
+
+namespace zeroulp::verify {
+
+Effort Effort::quick() {
+  Effort e;
+  e.max_runs = 14;
+  e.reference_in_array = false;
+  e.decode_tokens = 4;
+  e.prompt_lengths = {129, 1, 20};
+  e.order_tokens = 256;
+  e.prompts = 8;
+  e.generated = 48;
+  e.quality_tokens = 2048;
+  return e;
+}
+
+Effort Effort::full(int64_t weight_bytes) {
+  Effort e;
+  if (weight_bytes > int64_t{300} << 20) {
+    e.max_runs = 12;
+    e.reference_in_array = false;
+    e.prompt_lengths = {127, 128, 129, 1, 40};
+  }
+  return e;
+}
+
+bool Answer::holds() const {
+  const bool po2_agree = orders.power_of_two[0].total() + orders.power_of_two[1].total() > 0 && orders.power_of_two[0].differing() == 0;
+  return digests.holds() && po2_agree && (has_bias || parting_po2.prompts_that_part() == 0);
+}
+
+std::string Answer::verdict() const {
+  if (digests.rows.size() <= 1) return "nothing was compared";
+  if (!digests.holds())
+    return fmt::format("the bits depend on: {}", digests.guilty_axes.empty() ? std::string("a combination of axes (no single one)")
+                                                                              : fmt::format("{}", fmt::join(digests.guilty_axes, ", ")));
+  if (!holds()) return "equal bits on every axis, but power-of-two scales did not make the two epilogues agree";
+  return fmt::format("the same bits in all {} runs", digests.rows.size());
+}
+
+Workload make_workload(const std::vector<int32_t>& tokens, const std::vector<int64_t>& lengths, int64_t decode_tokens) {
+  Workload work;
+  work.decode_tokens = decode_tokens;
+  size_t at = 301;
+  for (const int64_t length : lengths) {
+    const auto n = std::min(static_cast<size_t>(length), tokens.size());
+    const bool shared = length >= 127 && length <= 300;
+    if (!shared && at + n > tokens.size()) at = 0;
+    const size_t begin = shared ? 0 : at;
+    work.prompts.emplace_back(tokens.begin() + static_cast<int64_t>(begin), tokens.begin() + static_cast<int64_t>(begin + n));
+    if (!shared) at += n;
+  }
+  return work;
+}
+
+io::Json workload_to_json(const Workload& w) { return {{"prompts", w.prompts}, {"decode_tokens", w.decode_tokens}}; }
+
+Result<Workload> workload_from_json(const io::Json& json, const std::string& name) {
+  try {
+    Workload w;
+    w.prompts = json.at("prompts").get<std::vector<std::vector<int32_t>>>();
+    w.decode_tokens = json.at("decode_tokens").get<int64_t>();
+    if (w.prompts.empty() || w.decode_tokens < 0) return bad_input(fmt::format("{}: holds no prompt, or a negative decode_tokens", name));
+    for (const auto& prompt : w.prompts)
+      if (prompt.empty()) return bad_input(fmt::format("{}: a prompt without tokens", name));
+    return w;
+  } catch (const io::Json::exception& e) {
+    return bad_input(fmt::format("{}: {}", name, e.what()));
+  }
+}
+
+namespace {
+
+class Verification {
+ public:
+  Verification(const Request& request, const Callbacks& callbacks) : r_(request), callbacks_(callbacks) {}
+
+  Result<Answer> run() {
+    const int64_t needed = std::max(r_.effort.order_tokens, int64_t{400});
+    if (static_cast<int64_t>(r_.tokens.size()) < needed)
+      return bad_input(fmt::format("the text has {} tokens; verify needs {} at least", r_.tokens.size(), needed));
+    answer_.has_bias = r_.model->config().qkv_bias;
+    ZU_TRY(r_.model->verify_identity());
+    ZU_TRY(digest_part());
+    if (!answer_.digests.holds()) {
+      answer_.skipped.push_back("epilogues, generations and quality: the digests differ, which comes first");
+      return std::move(answer_);
+    }
+    ZU_TRY(foreign_part());
+    ZU_TRY(quality_part());
+    return std::move(answer_);
+  }
+
+ private:
+  void progress(const std::string& step, int64_t done, int64_t total) const {
+    if (callbacks_.progress) callbacks_.progress(step, done, total);
+  }
+
+  Status digest_part() {
+    TablePlan plan;
+    plan.baseline = {.kernel = "reference", .threads = r_.threads};
+    plan.axes = Axes::on_this_machine(!r_.effort.reference_in_array);
+    plan.max_runs = r_.effort.max_runs;
+    plan.plant = r_.plant;
+    for (const ops::VariantStatus& v : ops::variant_status(cpu_features()))
+      if (!v.why_not.empty()) answer_.skipped.push_back(fmt::format("kernel {}: {}", v.name, v.why_not));
+    const Workload work = make_workload(r_.tokens, r_.effort.prompt_lengths, r_.effort.decode_tokens);
+    int64_t done = 0;
+    progress("digests", 0, plan.max_runs + 1);
+    ZU_TRY_ASSIGN(answer_.digests,
+                  run_digest_table(*r_.model, work, plan, [&](const TableRow&) { progress("digests", ++done, plan.max_runs + 1); }));
+    return {};
+  }
+
+  Status foreign_part() {
+    progress("8-bit copies", 0, 2);
+    ZU_TRY_ASSIGN(const model::QuantizedModel arbitrary, with_8bit_activations(*r_.model, false));
+    progress("8-bit copies", 1, 2);
+    ZU_TRY_ASSIGN(const model::QuantizedModel power, with_8bit_activations(*r_.model, true));
+    progress("epilogues on captured inputs", 0, 1);
+    const std::vector<int32_t> sample(r_.tokens.begin(), r_.tokens.begin() + r_.effort.order_tokens);
+    ZU_TRY_ASSIGN(answer_.orders, compare_orders(arbitrary, power, sample, r_.threads));
+    const std::vector<std::vector<int32_t>> prompts = generation_prompts();
+    progress("generations, arbitrary scales", 0, 2);
+    ZU_TRY_ASSIGN(answer_.parting_arbitrary, compare_generations(arbitrary, prompts, r_.effort.generated, r_.threads));
+    progress("generations, power-of-two scales", 1, 2);
+    ZU_TRY_ASSIGN(answer_.parting_po2, compare_generations(power, prompts, r_.effort.generated, r_.threads));
+    return {};
+  }
+
+  // Beginnings of 24 tokens, spread over the text.
+  std::vector<std::vector<int32_t>> generation_prompts() const {
+    std::vector<std::vector<int32_t>> prompts;
+    const size_t length = 24, count = static_cast<size_t>(r_.effort.prompts), step = (r_.tokens.size() - length) / count;
+    for (size_t i = 0; i < count; ++i)
+      prompts.emplace_back(r_.tokens.begin() + static_cast<int64_t>(i * step), r_.tokens.begin() + static_cast<int64_t>(i * step + length));
+    return prompts;
+  }
+
+  Status quality_part() {
+    if (r_.reference == nullptr) {
+      answer_.skipped.push_back("quality: no reference model was given (--reference)");
+      return {};
+    }
+    ThreadPool pool(r_.threads);
+    ZU_TRY_ASSIGN(const engine::FloatDecoder reference, engine::FloatDecoder::create(*r_.reference, engine::FloatDecoder::Options{}, pool));
+    engine::EngineOptions options;
+    options.threads = r_.threads;
+    options.max_rows = 256;
+    options.max_context = r_.effort.window;
+    options.max_total_positions = r_.effort.window;
+    ZU_TRY_ASSIGN(const std::unique_ptr<engine::Engine> engine, engine::Engine::create(*r_.model, options));
+    const std::span<const int32_t> tokens(r_.tokens);
+    engine::QualityJob job;
+    job.text = {tokens.first(std::min(tokens.size(), static_cast<size_t>(r_.effort.quality_tokens))), r_.effort.window, std::nullopt};
+    job.vocab = r_.model->config().vocab;
+    job.candidate = engine::decode_with(*engine);
+    job.reference = engine::logits_of(reference);
+    const int64_t windows = job.text.windows();
+    job.progress = [&](int64_t done) { progress("quality", done, windows); };
+    progress("quality", 0, windows);
+    ZU_TRY_ASSIGN(answer_.quality, engine::measure_quality(job, engine->kernels(), pool));
+    return {};
+  }
+
+  const Request& r_;
+  const Callbacks& callbacks_;
+  Answer answer_;
+};
+
+}  // namespace
+
+Result<Answer> verify(const Request& request, const Callbacks& callbacks) { return Verification(request, callbacks).run(); }
+
+}  // namespace zeroulp::verify

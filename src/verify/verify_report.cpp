@@ -1,0 +1,203 @@
+#include "verify/verify_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace zeroulp::verify {
+
+using report::Align;
+using report::Cell;
+using report::Json;
+using report::Table;
+using report::Tone;
+
+namespace {
+
+constexpr std::string_view kSpacingNames[] = {"equal", "1", "2", "3", "4", "5 or more"};
+
+std::string percent(double share) { return fmt::format("{:+.3f} %", 100 * share); }
+std::string interval(const engine::Estimate& e, double unit, std::string_view format) {
+  if (!e.low || !e.high) return "-";
+  return fmt::format("{} to {}", fmt::format(fmt::runtime(format), *e.low * unit), fmt::format(fmt::runtime(format), *e.high * unit));
+}
+
+Json histogram_json(const SpacingHistogram& h) {
+  Json bins = Json::object();
+  for (size_t i = 0; i < kSpacingBins; ++i) bins[std::string(kSpacingNames[i])] = h.count[i];
+  return {{"outputs", h.total()}, {"differing", h.differing()}, {"bf16_spacings", bins}};
+}
+
+Json divergence_json(const Divergence& d) {
+  return {{"tokens", d.tokens}, {"first_difference", d.first_difference}, {"prompts_that_part", d.prompts_that_part()}};
+}
+
+Json estimate_json(const engine::Estimate& e) {
+  return {{"value", e.value}, {"low95", e.low ? Json(*e.low) : Json(nullptr)}, {"high95", e.high ? Json(*e.high) : Json(nullptr)}};
+}
+
+std::string rate(const SpacingHistogram& h) {
+  return h.total() == 0 ? "-" : fmt::format("{} of {} ({:.2e})", h.differing(), h.total(), static_cast<double>(h.differing()) / static_cast<double>(h.total()));
+}
+
+}  // namespace
+
+Table digest_table(const DigestTable& t) {
+  Table table({{"kernel"}, {"threads", Align::kRight}, {"batch", Align::kRight}, {"chunk", Align::kRight}, {"ranks", Align::kRight},
+               {"prefix cache"}, {"digest"}, {"positions", Align::kRight}, {"against the baseline"}, {"s", Align::kRight}});
+  for (const TableRow& r : t.rows) {
+    const bool good = r.difference.holds();
+    const std::string verdict =
+        &r == &t.rows.front() ? "baseline"
+        : good               ? "equal"
+        : r.difference.differing > 0
+            ? fmt::format("DIFFERS: {} positions, first {}:{}", r.difference.differing, r.difference.first.first, r.difference.first.second)
+            : "DIFFERS: tokens";
+    table.row({r.config.kernel, std::to_string(r.config.threads), std::to_string(r.config.batch),
+               r.config.chunk == 0 ? std::string("all") : std::to_string(r.config.chunk),
+               fmt::format("{}{}", r.config.ranks, r.how == "threads" ? "" : " MPI"), r.config.prefix_cache ? "on" : "off",
+               r.digest.hex().substr(0, 12), std::to_string(r.difference.compared), Cell(verdict, good ? Tone::kGood : Tone::kBad),
+               fmt::format("{:.1f}", r.seconds)});
+  }
+  return table;
+}
+
+Table order_table(const Answer& a) {
+  Table table({{"outputs of linears"}, {"arbitrary scales: bf16 outputs that differ", Align::kRight}, {"power-of-two scales", Align::kRight}});
+  const char* names[] = {"without bias", "with bias (Triton adds it after rounding)"};
+  for (size_t i = 0; i < 2; ++i)
+    if (a.orders.arbitrary[i].total() > 0)
+      table.row({names[i], rate(a.orders.arbitrary[i]), Cell(rate(a.orders.power_of_two[i]), a.orders.power_of_two[i].differing() == 0 ? Tone::kGood : Tone::kWarn)});
+  return table;
+}
+
+Table generation_table(const Answer& a) {
+  Table table({{"scales"}, {"generations that part", Align::kRight}, {"first token that differs, by prompt"}});
+  const auto row = [&](const char* name, const Divergence& d) {
+    std::vector<std::string> first;
+    for (const int64_t at : d.first_difference) first.push_back(at < 0 ? "-" : std::to_string(at));
+    table.row({name, fmt::format("{} of {}", d.prompts_that_part(), d.first_difference.size()), fmt::format("{}", fmt::join(first, " "))});
+  };
+  row("arbitrary", a.parting_arbitrary);
+  row("power of two", a.parting_po2);
+  return table;
+}
+
+Table quality_table(const engine::Quality& q) {
+  Table table({{"measure"}, {"value", Align::kRight}, {"95 % interval"}});
+  table.row({"perplexity of the reference path", fmt::format("{:.4f}", q.reference_perplexity), ""});
+  table.row({"perplexity of this model", fmt::format("{:.4f}", q.perplexity), ""});
+  table.row({"change", percent(q.perplexity_change.value), interval(q.perplexity_change, 100, "{:+.3f} %")});
+  table.row({"mean KL(reference || model), nats", fmt::format("{:.5f}", q.kl.value), interval(q.kl, 1, "{:.5f}")});
+  table.row({"same likeliest token", fmt::format("{:.2f} %", 100 * q.top1.value), interval(q.top1, 100, "{:.2f} %")});
+  table.row({"positions", std::to_string(q.positions), fmt::format("{} windows", q.windows)});
+  return table;
+}
+
+void to_json(const Request& r, const Answer& a, Json& body) {
+  body["holds"] = a.holds();
+  body["verdict"] = a.verdict();
+  body["skipped"] = a.skipped;
+  body["model"] = {{"identity", r.model->identity()}, {"profile", r.model->header().profile}, {"contract", model::kContract}};
+  body["text"] = {{"name", r.text_name}, {"sha256", r.text_sha256}, {"tokens", r.tokens.size()}};
+  body["plant"] = engine::kPlantNames[static_cast<size_t>(r.plant)];
+  Json rows = Json::array();
+  for (const TableRow& row : a.digests.rows) {
+    Json j = row.config.to_json();
+    j["ranks_are"] = row.how;
+    j["digest"] = row.digest.hex();
+    j["kernels"] = row.kernels;
+    j["compared"] = row.difference.compared;
+    j["differing"] = row.difference.differing;
+    j["equal"] = row.difference.holds();
+    rows.push_back(std::move(j));
+  }
+  body["digests"] = {{"runs", rows}, {"pairs_covered", a.digests.coverage.covered}, {"pairs", a.digests.coverage.total}, {"guilty_axes", a.digests.guilty_axes}};
+  if (a.orders.inputs > 0) {
+    body["scale_orders"] = {{"inputs", a.orders.inputs}};
+    for (size_t i = 0; i < 2; ++i)
+      body["scale_orders"][i == 0 ? "without_bias" : "with_bias"] = {{"arbitrary", histogram_json(a.orders.arbitrary[i])},
+                                                                    {"power_of_two", histogram_json(a.orders.power_of_two[i])}};
+    body["generations"] = {{"arbitrary", divergence_json(a.parting_arbitrary)}, {"power_of_two", divergence_json(a.parting_po2)}};
+  }
+  if (a.quality) {
+    const engine::Quality& q = *a.quality;
+    body["quality"] = {{"window", r.effort.window},
+                       {"positions", q.positions},
+                       {"start_token", nullptr},
+                       {"token_range", {0, std::min<int64_t>(static_cast<int64_t>(r.tokens.size()), r.effort.quality_tokens)}},
+                       {"perplexity", q.perplexity},
+                       {"reference_perplexity", q.reference_perplexity},
+                       {"perplexity_change", estimate_json(q.perplexity_change)},
+                       {"kl", estimate_json(q.kl)},
+                       {"top1", estimate_json(q.top1)}};
+  }
+}
+
+namespace {
+
+void add_digests(report::Page& page, const Answer& a) {
+  page.section("Digests", fmt::format("One workload under {} configurations. Each must give the same logits, bit for bit, at every position; {} of {} pairs of "
+                                      "values of two axes occur.",
+                                      a.digests.rows.size(), a.digests.coverage.covered, a.digests.coverage.total));
+  page.table(digest_table(a.digests), "Runs, each compared with the baseline position by position (XXH3-128 over the logits' bits)");
+  if (!a.digests.guilty_axes.empty())
+    page.note(Tone::kBad, fmt::format("Changing one axis alone changes the bits: {}.", fmt::join(a.digests.guilty_axes, ", ")));
+}
+
+void add_orders(report::Page& page, const Answer& a) {
+  page.section("Two foreign epilogues", "The same exact integer sums, scaled in the order of vLLM's CUTLASS kernels and in the order of its Triton kernel, on layer "
+                                        "inputs captured from this model (8-bit activations).");
+  page.table(order_table(a), "bf16 outputs that differ between the two orders");
+  report::Histogram h;
+  h.bin_label = "distance in bf16 spacings";
+  h.count_label = "outputs";
+  h.series = {"arbitrary scales", "power-of-two scales"};
+  h.counts.resize(2);
+  for (size_t bin = 0; bin < kSpacingBins; ++bin) {
+    h.bins.emplace_back(kSpacingNames[bin]);
+    h.counts[0].push_back(static_cast<double>(a.orders.arbitrary[0].count[bin] + a.orders.arbitrary[1].count[bin]));
+    h.counts[1].push_back(static_cast<double>(a.orders.power_of_two[0].count[bin] + a.orders.power_of_two[1].count[bin]));
+  }
+  page.chart(h, "How far apart the two epilogues are; power-of-two scales leave only the first bar where no bias is added");
+  page.section("Whole generations", fmt::format("Greedy text under both epilogues: {} prompts of {} tokens each.", a.parting_arbitrary.first_difference.size(),
+                                                a.parting_arbitrary.tokens));
+  page.table(generation_table(a), "Where the two kernels' texts part");
+  report::DivergenceChart chart;
+  chart.length = a.parting_arbitrary.tokens;
+  chart.series = {"arbitrary scales", "power-of-two scales"};
+  for (size_t i = 0; i < a.parting_arbitrary.first_difference.size(); ++i)
+    chart.rows.push_back({fmt::format("prompt {}", i + 1), {a.parting_arbitrary.first_difference[i], a.parting_po2.first_difference[i]}});
+  page.chart(chart, "Up to which token the texts of the two epilogues agree");
+}
+
+}  // namespace
+
+report::Page to_page(const Request& r, const Answer& a, const Json& finished) {
+  report::Page page("zeroulp verify", fmt::format("{}, identity {}", r.model->header().profile, r.model->identity().substr(0, 16)));
+  int64_t positions = 0;
+  for (const TableRow& row : a.digests.rows) positions += row.difference.compared;
+  page.verdict(a.holds() ? Tone::kGood : Tone::kBad, a.verdict(), fmt::format("{} positions compared over {} configurations", positions, a.digests.rows.size()));
+  std::vector<report::Page::Fact> facts = {{"configurations", std::to_string(a.digests.rows.size()), "kernel, threads, batch, chunk, ranks, prefix cache"}};
+  if (a.quality) {
+    facts.push_back({"perplexity", percent(a.quality->perplexity_change.value), "against the BF16 reference path"});
+    facts.push_back({"KL", fmt::format("{:.4f}", a.quality->kl.value), "nats per token"});
+    facts.push_back({"same top token", fmt::format("{:.1f} %", 100 * a.quality->top1.value), ""});
+  }
+  page.facts(facts);
+  add_digests(page, a);
+  if (a.orders.inputs > 0) add_orders(page, a);
+  if (a.quality) {
+    page.section("Quality", fmt::format("Text {}, windows of {} tokens. Nothing here accepts a kernel: bits do.", r.text_name, r.effort.window));
+    page.table(quality_table(*a.quality), "Against the reference path (BF16 weights, FP32 sums, Hugging Face's rounding points)");
+  }
+  if (!a.skipped.empty()) {
+    page.section("Not run");
+    page.list(a.skipped);
+  }
+  page.provenance(finished);
+  return page;
+}
+
+}  // namespace zeroulp::verify

@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "args.h"
+#include "engine/mpi_exchange.h"
+#include "model/seeded.h"
+#include "model_text.h"
+#include "report/json.h"
+#include "verbs.h"
+#include "verify/verify.h"
+
+namespace zeroulp::cli {
+namespace {
+
+struct Options {
+  std::string model, text, workload, json = "-";
+  verify::RunConfig config;
+  int64_t threads = 1, batch = 1, chunk = 0, ranks = 1, decode = 4;
+  bool mpi = false, force = false;
+};
+
+// Tiny models made from a seed, for other compilers and processors: no file is needed.
+Result<model::QuantizedModel> seeded_model(const std::string& family) {
+  model::SeededShape s;
+  if (family != "llama" && family != "qwen2" && family != "qwen3") return usage_error("seeded models are seeded:llama, seeded:qwen2 and seeded:qwen3");
+  s.architecture = family;
+  s.hidden = 48, s.intermediate = 80, s.heads = 6, s.kv_heads = 2, s.head_dim = 16, s.vocab = 61, s.width = 0, s.key_width = 0;
+  if (family == "qwen2") s.tied_head = false;
+  if (family == "qwen3") s.head_dim = 24, s.window = 100;
+  return model::make_seeded(s, 1);
+}
+
+verify::Workload seeded_workload() {
+  verify::Workload work;
+  work.decode_tokens = 4;
+  int32_t value = 1;
+  for (const int length : {127, 129, 1, 17}) {
+    std::vector<int32_t> prompt;
+    for (int i = 0; i < length; ++i) prompt.push_back(value = (value * 37 + 11) % 61);
+    work.prompts.push_back(prompt);
+  }
+  return work;
+}
+
+Result<verify::Workload> workload_of(const Options& o, bool seeded) {
+  if (!o.workload.empty()) {
+    ZU_TRY_ASSIGN(const io::Json json, io::read_json_file(o.workload));
+    return verify::workload_from_json(json, o.workload);
+  }
+  if (seeded) return seeded_workload();
+  ZU_TRY_ASSIGN(const ModelText text, read_model_text(o.model, o.text));
+  return verify::make_workload(text.tokens, {127, 128, 129, 1, 40}, o.decode);
+}
+
+Result<int> run(Options& o) {
+  report::Report report("digest");
+  std::unique_ptr<engine::Exchange> exchange;
+  if (o.mpi || engine::launched_by_mpi()) {
+    ZU_TRY_ASSIGN(exchange, engine::make_mpi_exchange());
+    o.ranks = exchange->size();
+  }
+  const bool seeded = o.model.starts_with("seeded:");
+  ZU_TRY_ASSIGN(const model::QuantizedModel model, seeded ? seeded_model(o.model.substr(7)) : model::QuantizedModel::open(o.model));
+  ZU_TRY_ASSIGN(const verify::Workload work, workload_of(o, seeded));
+  o.config.threads = static_cast<int>(o.threads);
+  o.config.batch = static_cast<int>(o.batch);
+  o.config.chunk = o.chunk;
+  o.config.ranks = static_cast<int>(o.ranks);
+  ZU_TRY_ASSIGN(const verify::DigestLog log, verify::run_digests(model, work, o.config, engine::Plant::kNone, exchange.get()));
+  if (exchange && exchange->rank() != 0) return 0;
+  report.body.update(log.to_json());
+  report.body["config"] = o.config.to_json();
+  report.body["config"]["ranks_are"] = exchange ? "MPI processes" : "threads";
+  report.body["model"] = {{"identity", model.identity()}, {"contract", model::kContract}};
+  ZU_TRY(report.write(o.json, o.force));
+  return 0;
+}
+
+}  // namespace
+
+int cmd_digest(int argc, char** argv) {
+  Options o;
+  Args args("digest", "Write the digest log of one configuration: what `zeroulp diff` compares.",
+            {"zeroulp digest models/smollm2-w8a15 --kernel reference --json a.json",
+             "mpirun -n 3 zeroulp digest models/smollm2-w8a15 --json b.json   # the tensor-parallel ranks are MPI processes",
+             "zeroulp digest seeded:qwen3 --threads 2"});
+  args.positional("MODEL", o.model, "folder of a quantised model, or seeded:llama, seeded:qwen2, seeded:qwen3");
+  args.option("--text", o.text, "text to take prompts from; without it a short built-in one");
+  args.option("--workload", o.workload, "JSON with {\"prompts\": [[token, ...], ...], \"decode_tokens\": n} instead of a text");
+  args.option("--decode", o.decode, "greedy tokens after each prompt", 0, 1 << 20);
+  args.option("--kernel", o.config.kernel, "force a variant (zeroulp doctor lists them), or op=variant,...; empty: the fastest");
+  args.option("--threads", o.threads, "threads of each rank", 1, 1024);
+  args.option("--batch", o.batch, "sequences that are computed together", 1, 256);
+  args.option("--chunk", o.chunk, "tokens of a sequence per prefill pass; 0: all", 0, 1 << 20);
+  args.option("--ranks", o.ranks, "tensor-parallel ranks in this process", 1, 256);
+  args.flag("--mpi", o.mpi, "ranks are MPI processes (found out by itself under mpirun)");
+  args.flag("--prefix-cache", o.config.prefix_cache, "send every prompt twice and take the second time");
+  args.option("--json", o.json, "where the log goes; - for standard output");
+  args.flag("--force", o.force, "replace an existing file");
+  if (const int code = args.parse(argc, argv); code >= 0) return code;
+  const Result<int> code = run(o);
+  return code ? *code : fail("digest", code.error());
+}
+
+}  // namespace zeroulp::cli
