@@ -20,6 +20,8 @@ struct Verb {
 };
 
 constexpr Verb kVerbs[] = {
+    {"verify", cmd_verify, "is it still the same model? digests over every axis, foreign epilogues, quality"},
+    {"digest", cmd_digest, "the digest log of one configuration"},
     {"diff", cmd_diff, "what changed between two checkpoints, tensor files or digest logs"},
     {"doctor", cmd_doctor, "what can run on this machine, and why the rest cannot"},
     {"quality", cmd_quality, "perplexity of a model on a text, and how far it is from a reference"},

@@ -4,6 +4,8 @@
 namespace zeroulp::cli {
 
 int cmd_diff(int argc, char** argv);
+int cmd_digest(int argc, char** argv);
+int cmd_verify(int argc, char** argv);
 int cmd_doctor(int argc, char** argv);
 int cmd_quality(int argc, char** argv);
 int cmd_quantize(int argc, char** argv);
