@@ -54,7 +54,8 @@ class Reader {
   // A count of things that take at least `least` bytes each.
   Result<uint64_t> count(uint64_t value, uint64_t least, uint64_t limit, std::string_view what) const {
     if (value > limit) return error(fmt::format("{} {}, above the limit of {}", value, what, limit));
-    if (value > left() / least) return error(fmt::format("{} {} do not fit into the {} bytes that are left", value, what, left()));
+    if (value > left() / least)
+      return error(fmt::format("{} {} do not fit into the {} bytes that are left", value, what, left()));
     return value;
   }
 
@@ -75,7 +76,8 @@ Result<GgufValue> read_array(Reader& r, const std::string& what) {
   v.kind = GgufKind::kArray;
   ZU_TRY_ASSIGN(const auto element, r.number<uint32_t>(what));
   ZU_TRY_ASSIGN(const auto count, r.number<uint64_t>(what));
-  if (element == static_cast<uint32_t>(GgufKind::kArray)) return r.error(fmt::format("{}: arrays of arrays are not supported", what));
+  if (element == static_cast<uint32_t>(GgufKind::kArray))
+    return r.error(fmt::format("{}: arrays of arrays are not supported", what));
   v.element = static_cast<GgufKind>(element);
   if (v.element != GgufKind::kString) {
     const uint64_t bytes = kind_bytes(element);
@@ -91,7 +93,8 @@ Result<GgufValue> read_array(Reader& r, const std::string& what) {
   for (uint64_t i = 0; i < v.count; ++i) {
     ZU_TRY_ASSIGN(const auto text, r.string(kGgufStringLimit, what));
     v.texts.push_back(text);
-    if (r.position() - begin > kGgufArrayLimit) return r.error(fmt::format("{} is above the limit of {} bytes", what, kGgufArrayLimit));
+    if (r.position() - begin > kGgufArrayLimit)
+      return r.error(fmt::format("{} is above the limit of {} bytes", what, kGgufArrayLimit));
   }
   return v;
 }
@@ -137,7 +140,8 @@ Result<uint64_t> entry_bytes(const Reader& r, const GgufTensor& t, const std::st
       return r.error(fmt::format("{}: the size of [{}] overflows", what, fmt::join(t.shape, ", ")));
   }
   if (t.row_elements() % t.type->block_elements != 0)
-    return r.error(fmt::format("{}: rows of {} are not whole blocks of {} ({})", what, t.row_elements(), t.type->block_elements, t.type->name));
+    return r.error(fmt::format("{}: rows of {} are not whole blocks of {} ({})", what, t.row_elements(), t.type->block_elements,
+                               t.type->name));
   return empty ? uint64_t{0} : elements / t.type->block_elements * t.type->block_bytes;
 }
 
@@ -158,7 +162,8 @@ Result<TensorEntry> read_entry(Reader& r, uint64_t index) {
   ZU_TRY_ASSIGN(const auto type, r.number<uint32_t>(what));
   e.tensor.type = gguf_type_info(type);
   if (e.tensor.type == nullptr)
-    return r.error(fmt::format("{}: {}; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are read", what, gguf_type_text(type)));
+    return r.error(fmt::format("{}: {}; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are read", what,
+                               gguf_type_text(type)));
   ZU_TRY_ASSIGN(e.bytes, entry_bytes(r, e.tensor, what));
   ZU_TRY_ASSIGN(e.offset, r.number<uint64_t>(what));
   return e;
@@ -175,8 +180,8 @@ Result<uint64_t> read_alignment(const GgufMetadata& metadata, std::string_view n
 }
 
 // Gives every tensor its bytes, after proving that they follow one another, padded to the alignment, up to the end of the file.
-Status place_tensors(std::vector<TensorEntry>& entries, std::span<const std::byte> file, uint64_t header_end, uint64_t alignment,
-                     std::string_view name) {
+Status place_tensors(std::vector<TensorEntry>& entries, std::span<const std::byte> file, uint64_t header_end,
+                     uint64_t alignment, std::string_view name) {
   const auto pad = [&](uint64_t n) { return (alignment - n % alignment) % alignment; };
   const uint64_t begin = header_end + pad(header_end);
   if (entries.empty() && file.size() >= header_end && file.size() <= begin) return {};
@@ -185,9 +190,11 @@ Status place_tensors(std::vector<TensorEntry>& entries, std::span<const std::byt
   uint64_t due = 0;
   for (TensorEntry& e : entries) {
     const std::string what = fmt::format("{}: tensor {}", name, in_quotes(e.tensor.name));
-    if (e.offset != due) return bad_input(fmt::format("{}: begins at byte {} of the data, but {} was due", what, e.offset, due));
+    if (e.offset != due)
+      return bad_input(fmt::format("{}: begins at byte {} of the data, but {} was due", what, e.offset, due));
     if (due > data.size() || e.bytes > data.size() - due)
-      return bad_input(fmt::format("{}: needs {} bytes at {}, but the data has {} (truncated?)", what, e.bytes, due, data.size()));
+      return bad_input(
+          fmt::format("{}: needs {} bytes at {}, but the data has {} (truncated?)", what, e.bytes, due, data.size()));
     e.tensor.data = data.subspan(due, e.bytes);
     due += e.bytes + pad(e.bytes);  // both below 2^63, so the sum does not wrap
   }
@@ -199,7 +206,8 @@ Status check_start(Reader& r, uint32_t& version) {
   ZU_TRY_ASSIGN(const auto magic, r.take(4, "the magic"));
   if (std::memcmp(magic.data(), "GGUF", 4) != 0) return r.error("is not a GGUF file");
   ZU_TRY_ASSIGN(version, r.number<uint32_t>("the version"));
-  if (version == 0x02000000u || version == 0x03000000u) return r.error("is a big-endian GGUF file; only little-endian ones are read");
+  if (version == 0x02000000u || version == 0x03000000u)
+    return r.error("is a big-endian GGUF file; only little-endian ones are read");
   if (version != 2 && version != 3) return r.error(fmt::format("GGUF version {} is not supported; 2 and 3 are", version));
   return {};
 }
@@ -230,7 +238,8 @@ Result<GgufContent> parse_gguf(std::span<const std::byte> file, std::string_view
 }
 
 std::string_view gguf_kind_name(GgufKind kind) {
-  constexpr std::string_view kNames[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
+  constexpr std::string_view kNames[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                         "bool", "string", "array", "u64", "i64", "f64"};
   return kNames[static_cast<uint32_t>(kind)];
 }
 
@@ -245,27 +254,33 @@ T load(std::span<const std::byte> raw, uint64_t i) {
 
 std::optional<int64_t> integer_of(GgufKind kind, std::span<const std::byte> raw, uint64_t i) {
   switch (kind) {
-    case GgufKind::kU8: return load<uint8_t>(raw, i);
-    case GgufKind::kI8: return load<int8_t>(raw, i);
-    case GgufKind::kU16: return load<uint16_t>(raw, i);
-    case GgufKind::kI16: return load<int16_t>(raw, i);
-    case GgufKind::kU32: return load<uint32_t>(raw, i);
-    case GgufKind::kI32: return load<int32_t>(raw, i);
-    case GgufKind::kI64: return load<int64_t>(raw, i);
+    case GgufKind::kU8:
+      return load<uint8_t>(raw, i);
+    case GgufKind::kI8:
+      return load<int8_t>(raw, i);
+    case GgufKind::kU16:
+      return load<uint16_t>(raw, i);
+    case GgufKind::kI16:
+      return load<int16_t>(raw, i);
+    case GgufKind::kU32:
+      return load<uint32_t>(raw, i);
+    case GgufKind::kI32:
+      return load<int32_t>(raw, i);
+    case GgufKind::kI64:
+      return load<int64_t>(raw, i);
     case GgufKind::kU64: {
       const auto v = load<uint64_t>(raw, i);
       if (v > kMaxInt64) return std::nullopt;
       return static_cast<int64_t>(v);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
 }  // namespace
 
-bool GgufValue::is_integer() const {
-  return kind <= GgufKind::kI32 || kind == GgufKind::kU64 || kind == GgufKind::kI64;
-}
+bool GgufValue::is_integer() const { return kind <= GgufKind::kI32 || kind == GgufKind::kU64 || kind == GgufKind::kI64; }
 std::optional<int64_t> GgufValue::integer() const { return integer_of(kind, raw, 0); }
 std::optional<int64_t> GgufValue::integer_at(uint64_t i) const {
   return kind == GgufKind::kArray && i < count ? integer_of(element, raw, i) : std::nullopt;

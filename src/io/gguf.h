@@ -27,19 +27,30 @@ inline constexpr uint64_t kGgufAlignmentLimit = 1u << 20;
 
 // The numbers are those of the file format.
 enum class GgufKind : uint32_t {
-  kU8 = 0, kI8 = 1, kU16 = 2, kI16 = 3, kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9,
-  kU64 = 10, kI64 = 11, kF64 = 12,
+  kU8 = 0,
+  kI8 = 1,
+  kU16 = 2,
+  kI16 = 3,
+  kU32 = 4,
+  kI32 = 5,
+  kF32 = 6,
+  kBool = 7,
+  kString = 8,
+  kArray = 9,
+  kU64 = 10,
+  kI64 = 11,
+  kF64 = 12,
 };
 std::string_view gguf_kind_name(GgufKind kind);
 
 // One metadata value. Text and array elements lie in the file's map.
 struct GgufValue {
   GgufKind kind = GgufKind::kU8;
-  std::span<const std::byte> raw;          // a scalar's or a numeric array's bytes
-  std::string_view text;                   // kString
-  GgufKind element = GgufKind::kU8;        // kArray: what it holds
-  uint64_t count = 0;                      // kArray
-  std::vector<std::string_view> texts;     // kArray of kString
+  std::span<const std::byte> raw;       // a scalar's or a numeric array's bytes
+  std::string_view text;                // kString
+  GgufKind element = GgufKind::kU8;     // kArray: what it holds
+  uint64_t count = 0;                   // kArray
+  std::vector<std::string_view> texts;  // kArray of kString
 
   bool is_integer() const;
   // Of an integer scalar (or element i of an integer array) that fits; absent otherwise.

@@ -137,11 +137,11 @@ void q6_k(const std::byte* b, float* out) {
 }
 
 constexpr GgufTypeInfo kTypes[] = {
-    {GgufType::kF32, "F32", 1, 4, f32},         {GgufType::kF16, "F16", 1, 2, f16},
-    {GgufType::kBF16, "BF16", 1, 2, bf16},      {GgufType::kQ8_0, "Q8_0", 32, 34, q8_0},
-    {GgufType::kQ4_0, "Q4_0", 32, 18, q4_0},    {GgufType::kQ4_1, "Q4_1", 32, 20, q4_1},
-    {GgufType::kQ5_0, "Q5_0", 32, 22, q5_0},    {GgufType::kQ5_1, "Q5_1", 32, 24, q5_1},
-    {GgufType::kQ4_K, "Q4_K", 256, 144, q4_k},  {GgufType::kQ5_K, "Q5_K", 256, 176, q5_k},
+    {GgufType::kF32, "F32", 1, 4, f32},        {GgufType::kF16, "F16", 1, 2, f16},
+    {GgufType::kBF16, "BF16", 1, 2, bf16},     {GgufType::kQ8_0, "Q8_0", 32, 34, q8_0},
+    {GgufType::kQ4_0, "Q4_0", 32, 18, q4_0},   {GgufType::kQ4_1, "Q4_1", 32, 20, q4_1},
+    {GgufType::kQ5_0, "Q5_0", 32, 22, q5_0},   {GgufType::kQ5_1, "Q5_1", 32, 24, q5_1},
+    {GgufType::kQ4_K, "Q4_K", 256, 144, q4_k}, {GgufType::kQ5_K, "Q5_K", 256, 176, q5_k},
     {GgufType::kQ6_K, "Q6_K", 256, 210, q6_k},
 };
 
@@ -150,11 +150,11 @@ struct OtherType {
   const char* name;  // null: removed
 };
 constexpr OtherType kOtherTypes[] = {
-    {4, nullptr},   {5, nullptr},   {31, nullptr},  {32, nullptr},   {33, nullptr},  {36, nullptr},   {37, nullptr},
-    {38, nullptr},  {9, "Q8_1"},    {10, "Q2_K"},   {11, "Q3_K"},    {15, "Q8_K"},   {16, "IQ2_XXS"}, {17, "IQ2_XS"},
-    {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"},   {22, "IQ2_S"},  {23, "IQ4_XS"},  {24, "I8"},
-    {25, "I16"},    {26, "I32"},    {27, "I64"},    {28, "F64"},     {29, "IQ1_M"},  {34, "TQ1_0"},   {35, "TQ2_0"},
-    {39, "MXFP4"},  {40, "NVFP4"},  {41, "Q1_0"},
+    {4, nullptr},    {5, nullptr},  {31, nullptr},  {32, nullptr}, {33, nullptr}, {36, nullptr},   {37, nullptr},
+    {38, nullptr},   {9, "Q8_1"},   {10, "Q2_K"},   {11, "Q3_K"},  {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"},
+    {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"}, {23, "IQ4_XS"},  {24, "I8"},
+    {25, "I16"},     {26, "I32"},   {27, "I64"},    {28, "F64"},   {29, "IQ1_M"}, {34, "TQ1_0"},   {35, "TQ2_0"},
+    {39, "MXFP4"},   {40, "NVFP4"}, {41, "Q1_0"},
 };
 
 }  // namespace

@@ -43,7 +43,8 @@ Result<SplitKeys> read_split_keys(const GgufMetadata& metadata, const fs::path& 
     const auto it = metadata.find(key);
     if (it == metadata.end()) return {};
     const auto value = it->second.integer();
-    if (!value || *value < 0 || *value > (int64_t{1} << 31)) return bad_input(fmt::format("{}: {} is not a count", path.string(), key));
+    if (!value || *value < 0 || *value > (int64_t{1} << 31))
+      return bad_input(fmt::format("{}: {} is not a count", path.string(), key));
     out = *value;
     return {};
   };
@@ -63,13 +64,15 @@ Result<std::vector<fs::path>> part_paths(const fs::path& path, const SplitKeys& 
   if (keys.count == 1) return std::vector<fs::path>{path};
   const auto name = parse_part_name(path.filename().string());
   if (!name || name->count != keys.count)
-    return bad_input(fmt::format("{}: is part {} of {}, so its name must end in -{:05}-of-{:05}.gguf, with the other parts beside it",
-                                 path.string(), keys.number + 1, keys.count, keys.number + 1, keys.count));
+    return bad_input(
+        fmt::format("{}: is part {} of {}, so its name must end in -{:05}-of-{:05}.gguf, with the other parts beside it",
+                    path.string(), keys.number + 1, keys.count, keys.number + 1, keys.count));
   std::vector<fs::path> out;
   for (int64_t i = 1; i <= keys.count; ++i) {
     out.push_back(path.parent_path() / part_name(name->stem, i, name->count));
     std::error_code ec;
-    if (!fs::exists(out.back(), ec)) return bad_input(fmt::format("{}: part {} of {} is missing", out.back().string(), i, keys.count));
+    if (!fs::exists(out.back(), ec))
+      return bad_input(fmt::format("{}: part {} of {} is missing", out.back().string(), i, keys.count));
   }
   return out;
 }
@@ -77,8 +80,8 @@ Result<std::vector<fs::path>> part_paths(const fs::path& path, const SplitKeys& 
 Status check_part(const GgufContent& content, const fs::path& path, int64_t number, int64_t count) {
   ZU_TRY_ASSIGN(const SplitKeys keys, read_split_keys(content.metadata, path));
   if (keys.number != number || keys.count != count)
-    return bad_input(fmt::format("{}: says that it is part {} of {}, but its name and the other parts say {} of {}", path.string(),
-                                 keys.number + 1, keys.count, number + 1, count));
+    return bad_input(fmt::format("{}: says that it is part {} of {}, but its name and the other parts say {} of {}",
+                                 path.string(), keys.number + 1, keys.count, number + 1, count));
   return {};
 }
 

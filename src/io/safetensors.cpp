@@ -39,7 +39,8 @@ Result<Metadata> read_metadata(const Json& json, std::string_view name) {
   if (!json.is_object()) return bad_input(fmt::format("{}: __metadata__ is not an object", name));
   Metadata metadata;
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) return bad_input(fmt::format("{}: __metadata__: the value of {} is not a string", name, in_quotes(key)));
+    if (!value.is_string())
+      return bad_input(fmt::format("{}: __metadata__: the value of {} is not a string", name, in_quotes(key)));
     metadata.emplace(key, value.get<std::string>());
   }
   return metadata;
@@ -47,13 +48,15 @@ Result<Metadata> read_metadata(const Json& json, std::string_view name) {
 
 Result<uint64_t> read_size(const Json& json, std::string_view what) {
   if (!json.is_number_unsigned() || json.get<uint64_t>() > kMaxInt64)
-    return bad_input(fmt::format("{}: {} is not a size", what, in_quotes(json.dump(-1, ' ', true, Json::error_handler_t::replace))));
+    return bad_input(
+        fmt::format("{}: {} is not a size", what, in_quotes(json.dump(-1, ' ', true, Json::error_handler_t::replace))));
   return json.get<uint64_t>();
 }
 
 Result<std::vector<int64_t>> read_shape(const Json& json, std::string_view what) {
   if (!json.is_array()) return bad_input(fmt::format("{}: shape is not a list", what));
-  if (json.size() > kMaxRank) return bad_input(fmt::format("{}: rank {} is above the limit of {}", what, json.size(), kMaxRank));
+  if (json.size() > kMaxRank)
+    return bad_input(fmt::format("{}: rank {} is above the limit of {}", what, json.size(), kMaxRank));
   std::vector<int64_t> shape;
   for (const Json& dim : json) {
     ZU_TRY_ASSIGN(const uint64_t size, read_size(dim, fmt::format("{}: shape", what)));
@@ -74,7 +77,9 @@ Result<TensorInfo> read_entry(const std::string& key, const Json& json, std::str
   info.name = key;
   const Json& dtype = json["dtype"];
   const auto known = dtype.is_string() ? dtype_from_name(dtype.get_ref<const std::string&>()) : std::nullopt;
-  if (!known) return bad_input(fmt::format("{}: unknown dtype {}", what, dtype.is_string() ? in_quotes(dtype.get<std::string>()) : "(not a string)"));
+  if (!known)
+    return bad_input(
+        fmt::format("{}: unknown dtype {}", what, dtype.is_string() ? in_quotes(dtype.get<std::string>()) : "(not a string)"));
   info.dtype = *known;
   ZU_TRY_ASSIGN(info.shape, read_shape(json["shape"], what));
   ZU_TRY_ASSIGN(info.bytes, tensor_bytes(info.dtype, info.shape, what));
@@ -85,7 +90,8 @@ Result<TensorInfo> read_entry(const std::string& key, const Json& json, std::str
   ZU_TRY_ASSIGN(const uint64_t end, read_size(offsets[1], fmt::format("{}: data_offsets", what)));
   if (end < begin) return bad_input(fmt::format("{}: data_offsets [{}, {}] run backwards", what, begin, end));
   if (end - begin != info.bytes)
-    return bad_input(fmt::format("{}: data_offsets cover {} bytes, but dtype and shape need {}", what, end - begin, info.bytes));
+    return bad_input(
+        fmt::format("{}: data_offsets cover {} bytes, but dtype and shape need {}", what, end - begin, info.bytes));
   info.offset = begin;
   return info;
 }
@@ -98,9 +104,11 @@ Status check_tiling(std::vector<TensorInfo>& tensors, uint64_t size, std::string
   uint64_t end = 0;
   for (const TensorInfo& t : tensors) {
     if (t.offset != end)
-      return bad_input(fmt::format("{}: tensor {} begins at byte {} of the data, but {} (the end of the tensor before) was due: {}",
-                                   name, in_quotes(t.name), t.offset, end, t.offset > end ? "a hole" : "an overlap"));
-    end = t.offset + t.bytes;  // both <= 2^63-1, so the sum does not wrap; it is compared with `size` below or as the next begin
+      return bad_input(
+          fmt::format("{}: tensor {} begins at byte {} of the data, but {} (the end of the tensor before) was due: {}", name,
+                      in_quotes(t.name), t.offset, end, t.offset > end ? "a hole" : "an overlap"));
+    end =
+        t.offset + t.bytes;  // both <= 2^63-1, so the sum does not wrap; it is compared with `size` below or as the next begin
   }
   if (end > size)
     return bad_input(fmt::format("{}: the tensors need {} bytes of data, but the file holds {} (truncated?)", name, end, size));
@@ -117,7 +125,8 @@ int64_t TensorInfo::elements() const {
 }
 
 Result<uint64_t> tensor_bytes(Dtype dtype, std::span<const int64_t> shape, std::string_view what) {
-  if (shape.size() > kMaxRank) return bad_input(fmt::format("{}: rank {} is above the limit of {}", what, shape.size(), kMaxRank));
+  if (shape.size() > kMaxRank)
+    return bad_input(fmt::format("{}: rank {} is above the limit of {}", what, shape.size(), kMaxRank));
   uint64_t bits = static_cast<uint64_t>(dtype_bits(dtype));
   bool empty = false;
   for (const int64_t dim : shape) {

@@ -49,7 +49,7 @@ class SafetensorsFile {
 
   const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  // by offset
   const Metadata& metadata() const { return header_.metadata; }
-  const TensorInfo* find(std::string_view name) const;  // null if absent
+  const TensorInfo* find(std::string_view name) const;              // null if absent
   std::span<const std::byte> data(const TensorInfo& tensor) const;  // not aligned: copy elements out with memcpy
   const std::filesystem::path& path() const { return file_.path(); }
   uint64_t file_bytes() const { return file_.bytes().size(); }

@@ -54,8 +54,10 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path&
   std::vector<uint64_t> bytes;
   uint64_t total = 0;
   for (const TensorSpec& t : tensors) {
-    ZU_TRY_ASSIGN(const uint64_t size, tensor_bytes(t.dtype, t.shape, fmt::format("{}: tensor {}", path.string(), in_quotes(t.name))));
-    if (__builtin_add_overflow(total, size, &total)) return bad_input(fmt::format("{}: the tensors' sizes overflow", path.string()));
+    ZU_TRY_ASSIGN(const uint64_t size,
+                  tensor_bytes(t.dtype, t.shape, fmt::format("{}: tensor {}", path.string(), in_quotes(t.name))));
+    if (__builtin_add_overflow(total, size, &total))
+      return bad_input(fmt::format("{}: the tensors' sizes overflow", path.string()));
     bytes.push_back(size);
   }
   const std::string json = header_json(tensors, bytes, metadata);

@@ -85,7 +85,8 @@ Status Checkpoint::check_tensors() {
     if (!place) {
       missing.push_back(e.name);
     } else if (place->tensor->shape != e.shape) {
-      misshapen.push_back(fmt::format("{} is [{}] and should be [{}]", e.name, fmt::join(place->tensor->shape, ", "), fmt::join(e.shape, ", ")));
+      misshapen.push_back(fmt::format("{} is [{}] and should be [{}]", e.name, fmt::join(place->tensor->shape, ", "),
+                                      fmt::join(e.shape, ", ")));
     } else if (!is_float(place->tensor->dtype)) {
       mistyped.push_back(fmt::format("{} is {}", e.name, dtype_name(place->tensor->dtype)));
     }
@@ -93,7 +94,8 @@ Status Checkpoint::check_tensors() {
   for (const auto& [name, place] : files_.tensors()) {
     if (known.contains(name) || (config_.tied_head && name == kHeadName)) continue;
     if (is_derived(name)) {
-      notes_.push_back(fmt::format("{}: tensor {} is ignored, it follows from the configuration", place.file->path().string(), in_quotes(name)));
+      notes_.push_back(fmt::format("{}: tensor {} is ignored, it follows from the configuration", place.file->path().string(),
+                                   in_quotes(name)));
     } else {
       unexpected.push_back(in_quotes(name));
     }
@@ -114,7 +116,8 @@ Status Checkpoint::check_head() {
   if (!config_.tied_head || !head) return {};
   const auto embedding = files_.find(kEmbeddingName);
   const auto a = head->file->data(*head->tensor), b = embedding->file->data(*embedding->tensor);
-  const bool equal = head->tensor->dtype == embedding->tensor->dtype && a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+  const bool equal =
+      head->tensor->dtype == embedding->tensor->dtype && a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
   if (!equal)
     notes_.push_back(fmt::format("{}: {} differs from {}, but tie_word_embeddings is true: the embedding is used as the head",
                                  folder_.string(), kHeadName, kEmbeddingName));
@@ -130,7 +133,8 @@ Status Checkpoint::add_tokenizer_stop_tokens() {
   const io::Json content = eos.is_object() ? eos.value("content", io::Json()) : eos;
   if (!content.is_string()) return {};
   ZU_TRY_ASSIGN(const auto tokenizer, optional_json(folder_ / "tokenizer.json", {}));
-  if (!tokenizer || !tokenizer->is_object() || !tokenizer->contains("added_tokens") || !(*tokenizer)["added_tokens"].is_array()) return {};
+  if (!tokenizer || !tokenizer->is_object() || !tokenizer->contains("added_tokens") || !(*tokenizer)["added_tokens"].is_array())
+    return {};
   for (const io::Json& token : (*tokenizer)["added_tokens"]) {
     if (!token.is_object() || !token.contains("content") || token["content"] != content || !token.contains("id")) continue;
     const io::Json& id = token["id"];

@@ -93,7 +93,8 @@ constexpr Family kFamilies[] = {
 
 Result<const Family*> read_family(const Keys& keys) {
   ZU_TRY_ASSIGN(const std::string type, keys.string("model_type"));
-  const auto* family = std::find_if(std::begin(kFamilies), std::end(kFamilies), [&](const Family& f) { return type == f.model_type; });
+  const auto* family =
+      std::find_if(std::begin(kFamilies), std::end(kFamilies), [&](const Family& f) { return type == f.model_type; });
   if (family == std::end(kFamilies))
     return keys.error("model_type", fmt::format("{} is not supported; llama, qwen2 and qwen3 are", in_quotes(type)));
   if (keys.has("architectures") && keys.at("architectures") != Json::array({family->architecture}))
@@ -109,7 +110,8 @@ Status refuse_unmodelled(const Keys& keys) {
     if (on) return keys.error(key, "true is not supported: biases of the output and MLP projections are not modelled");
   }
   ZU_TRY_ASSIGN(const std::string act, keys.string("hidden_act"));
-  if (act != "silu" && act != "swish") return keys.error("hidden_act", fmt::format("{} is not supported; silu is", in_quotes(act)));
+  if (act != "silu" && act != "swish")
+    return keys.error("hidden_act", fmt::format("{} is not supported; silu is", in_quotes(act)));
   if (keys.has("quantization_config"))
     return keys.error("quantization_config", "the weights are quantised already; give the BF16, F16 or F32 model");
   if (keys.has("partial_rotary_factor")) {
@@ -135,13 +137,15 @@ Status read_sizes(const Keys& keys, const Family& family, ModelConfig& c) {
     c.head_dim = family.default_head_dim;
   } else {
     if (c.hidden % c.heads != 0)
-      return keys.error("head_dim", fmt::format("is missing, and the {} heads do not divide hidden_size {}", c.heads, c.hidden));
+      return keys.error("head_dim",
+                        fmt::format("is missing, and the {} heads do not divide hidden_size {}", c.heads, c.hidden));
     c.head_dim = c.hidden / c.heads;
   }
   if (c.head_dim % 2 != 0 || c.head_dim > kMaxHeadDim)
     return keys.error("head_dim", fmt::format("{} is not an even number up to {}", c.head_dim, kMaxHeadDim));
   if (c.q_size() > kMaxSize)
-    return keys.error("num_attention_heads", fmt::format("{} heads of {} are above the limit of {}", c.heads, c.head_dim, kMaxSize));
+    return keys.error("num_attention_heads",
+                      fmt::format("{} heads of {} are above the limit of {}", c.heads, c.head_dim, kMaxSize));
   return {};
 }
 
@@ -155,7 +159,8 @@ Result<Json> rope_dictionary(const Keys& keys) {
   Json rope = usable(key) ? keys.at(key) : empty;
   if (!rope.is_object()) return keys.error(key, "is not an object");
   for (const auto& [field, value] : rope.items())
-    if (value.is_object()) return keys.error(key, fmt::format("holds the object {}; rules per layer type are not supported", in_quotes(field)));
+    if (value.is_object())
+      return keys.error(key, fmt::format("holds the object {}; rules per layer type are not supported", in_quotes(field)));
   if (!rope.contains("rope_theta") && keys.has("rope_theta")) rope["rope_theta"] = keys.at("rope_theta");
   if (!rope.contains("rope_type")) rope["rope_type"] = rope.contains("type") ? rope["type"] : Json("default");
   // A value at top level wins, and max_position_embeddings stands in when there is none.
@@ -174,7 +179,8 @@ Result<RopeRule> read_llama3(const Keys& rope) {
   ZU_TRY_ASSIGN(r.high_freq_factor, rope.positive("high_freq_factor", 1e6));
   ZU_TRY_ASSIGN(r.original_positions, rope.positive("original_max_position_embeddings", static_cast<double>(kMaxPositions)));
   if (r.high_freq_factor <= r.low_freq_factor)
-    return rope.error("high_freq_factor", fmt::format("{} is not above low_freq_factor {}", r.high_freq_factor, r.low_freq_factor));
+    return rope.error("high_freq_factor",
+                      fmt::format("{} is not above low_freq_factor {}", r.high_freq_factor, r.low_freq_factor));
   return RopeRule(r);
 }
 
@@ -187,7 +193,8 @@ Result<RopeRule> read_yarn(const Keys& rope, const ModelConfig& c) {
   ZU_TRY_ASSIGN(r.truncate, rope.boolean_or("truncate", true));
   ZU_TRY_ASSIGN(const double mscale, rope.positive_or("mscale", 0, 1e6));
   ZU_TRY_ASSIGN(const double mscale_all_dim, rope.positive_or("mscale_all_dim", 0, 1e6));
-  ZU_TRY_ASSIGN(r.attention_factor, rope.positive_or("attention_factor", yarn_attention_factor(r.factor, mscale, mscale_all_dim), 1e6));
+  ZU_TRY_ASSIGN(r.attention_factor,
+                rope.positive_or("attention_factor", yarn_attention_factor(r.factor, mscale, mscale_all_dim), 1e6));
   return RopeRule(r);
 }
 
@@ -241,7 +248,8 @@ Status read_windows(const Keys& keys, ModelConfig& c) {
     return keys.error("layer_types", fmt::format("is not a list of {} entries", c.layers));
   for (size_t i = 0; i < types.size(); ++i) {
     if (types[i] == "full_attention") continue;
-    if (types[i] != "sliding_attention") return keys.error("layer_types", fmt::format("{} is not supported", Keys::shown(types[i])));
+    if (types[i] != "sliding_attention")
+      return keys.error("layer_types", fmt::format("{} is not supported", Keys::shown(types[i])));
     if (!window) return keys.error("layer_types", "a layer slides, but use_sliding_window and sliding_window give no window");
     c.window[i] = window;
   }

@@ -23,7 +23,8 @@ void add_files(const TensorFiles& files, Description& out) {
   for (const io::SafetensorsFile& file : files.files()) {
     ++out.files;
     out.bytes += file.file_bytes();
-    for (const io::TensorInfo& t : file.tensors()) out.tensors.push_back({t.name, std::string(dtype_name(t.dtype)), t.shape, t.bytes});
+    for (const io::TensorInfo& t : file.tensors())
+      out.tensors.push_back({t.name, std::string(dtype_name(t.dtype)), t.shape, t.bytes});
     for (const auto& [key, value] : file.metadata()) out.metadata[key] = value;
   }
 }
@@ -54,7 +55,8 @@ void add_tokenizer_files(const fs::path& folder, Description& out) {
   }
   std::error_code ec;
   const Json config = optional_json(folder / "tokenizer_config.json", out);
-  out.has_chat_template = fs::exists(folder / "chat_template.jinja", ec) || (config.contains("chat_template") && !config["chat_template"].is_null());
+  out.has_chat_template = fs::exists(folder / "chat_template.jinja", ec) ||
+                          (config.contains("chat_template") && !config["chat_template"].is_null());
 }
 
 Result<Description> describe_folder(const fs::path& folder) {
@@ -62,7 +64,8 @@ Result<Description> describe_folder(const fs::path& folder) {
   std::error_code ec;
   const bool quantized = fs::exists(folder / "zeroulp.json", ec);
   if (!quantized && !fs::exists(folder / "config.json", ec))
-    return bad_input(fmt::format("{}: holds neither config.json (Hugging Face) nor zeroulp.json; not a model folder", folder.string()));
+    return bad_input(
+        fmt::format("{}: holds neither config.json (Hugging Face) nor zeroulp.json; not a model folder", folder.string()));
   out.kind = quantized ? "zeroulp-model" : "hugging-face";
   add_tokenizer_files(folder, out);
   auto files = TensorFiles::open(folder);
@@ -114,13 +117,16 @@ Result<Description> describe_gguf(const fs::path& path) {
   out.kind = "gguf";
   out.files = model.parts();
   out.bytes = model.file_bytes();
-  for (const io::GgufTensor& t : model.tensors()) out.tensors.push_back({t.name, std::string(t.type->name), t.shape, t.data.size()});
+  for (const io::GgufTensor& t : model.tensors())
+    out.tensors.push_back({t.name, std::string(t.type->name), t.shape, t.data.size()});
   for (const auto& [key, value] : model.metadata()) {
     out.metadata[key] = value_json(value);
     if (key.starts_with("tokenizer.chat_template")) out.has_chat_template = true;
   }
   if (const io::GgufValue* tokens = model.value("tokenizer.ggml.tokens")) out.tokens = tokens->count;
-  const auto text = [&](const char* key) { return model.value(key) != nullptr ? std::string(model.value(key)->text) : "(absent)"; };
+  const auto text = [&](const char* key) {
+    return model.value(key) != nullptr ? std::string(model.value(key)->text) : "(absent)";
+  };
   if (model.value("tokenizer.ggml.model") != nullptr)
     out.tokenizer = fmt::format("{}, pre {}", text("tokenizer.ggml.model"), text("tokenizer.ggml.pre"));
 

@@ -16,10 +16,18 @@ using nlohmann::ordered_json;
 
 // Options of other architectures that a decoder of these families has no place for.
 constexpr const char* kUnmodelled[] = {
-    "{arch}.attention.clamp_kqv",  "{arch}.attention.max_alibi_bias", "{arch}.attention.scale",
-    "{arch}.attention.sliding_window", "{arch}.attn_logit_softcapping", "{arch}.embedding_scale",
-    "{arch}.expert_count",         "{arch}.expert_used_count",        "{arch}.final_logit_softcapping",
-    "{arch}.logit_scale",          "{arch}.residual_scale",           "{arch}.use_parallel_residual",
+    "{arch}.attention.clamp_kqv",
+    "{arch}.attention.max_alibi_bias",
+    "{arch}.attention.scale",
+    "{arch}.attention.sliding_window",
+    "{arch}.attn_logit_softcapping",
+    "{arch}.embedding_scale",
+    "{arch}.expert_count",
+    "{arch}.expert_used_count",
+    "{arch}.final_logit_softcapping",
+    "{arch}.logit_scale",
+    "{arch}.residual_scale",
+    "{arch}.use_parallel_residual",
 };
 
 Status refuse_unmodelled(const GgufKeys& keys) {
@@ -37,7 +45,8 @@ std::vector<float> llama3_divisors(double theta, int64_t head_dim, double factor
   constexpr double kLow = 1, kHigh = 4;
   std::vector<float> out;
   for (int64_t i = 0; i < head_dim / 2; ++i) {
-    const double wavelength = 2 * std::numbers::pi * std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(head_dim));
+    const double wavelength =
+        2 * std::numbers::pi * std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(head_dim));
     const double smooth = (original / wavelength - kLow) / (kHigh - kLow);
     out.push_back(static_cast<float>(smooth < 0 ? factor : smooth > 1 ? 1.0 : 1 / ((1 - smooth) / factor + smooth)));
   }
@@ -45,7 +54,8 @@ std::vector<float> llama3_divisors(double theta, int64_t head_dim, double factor
 }
 
 bool close(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) { return std::fabs(x - y) <= 1e-4f * y; });
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) { return std::fabs(x - y) <= 1e-4f * y; });
 }
 
 // The tensor rope_freqs holds divisors, not the rule that made them. The rule is found again by trying the contexts that llama3
@@ -59,16 +69,21 @@ Result<ordered_json> rope_from_divisors(const GgufKeys& keys, const io::GgufTens
   if (close(divisors, std::vector<float>(divisors.size(), 1.0f))) return ordered_json();
   for (const int64_t original : {8192, 4096, 2048, 16384, 32768, 65536, 131072}) {
     if (!close(divisors, llama3_divisors(theta, head_dim, factor, static_cast<double>(original)))) continue;
-    return ordered_json{{"rope_type", "llama3"}, {"factor", factor}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
+    return ordered_json{{"rope_type", "llama3"},
+                        {"factor", factor},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
                         {"original_max_position_embeddings", original}};
   }
-  return keys.error("tensor rope_freqs.weight", "its divisors follow no llama3 rule with factors 1 and 4, so no config.json can state them");
+  return keys.error("tensor rope_freqs.weight",
+                    "its divisors follow no llama3 rule with factors 1 and 4, so no config.json can state them");
 }
 
 Result<ordered_json> rope_scaling(const GgufKeys& keys, double theta, int64_t head_dim) {
   ZU_TRY_ASSIGN(const auto type, keys.optional_text("{arch}.rope.scaling.type"));
   if (const io::GgufTensor* divisors = keys.model().find("rope_freqs.weight")) {
-    if (type && *type != "none") return keys.error("{arch}.rope.scaling.type", "stands beside the tensor rope_freqs.weight; only one is possible");
+    if (type && *type != "none")
+      return keys.error("{arch}.rope.scaling.type", "stands beside the tensor rope_freqs.weight; only one is possible");
     return rope_from_divisors(keys, *divisors, theta, head_dim);
   }
   if (!type || *type == "none") {
@@ -78,7 +93,8 @@ Result<ordered_json> rope_scaling(const GgufKeys& keys, double theta, int64_t he
   }
   ZU_TRY_ASSIGN(const double factor, keys.number("{arch}.rope.scaling.factor"));
   if (*type == "linear") return ordered_json{{"rope_type", "linear"}, {"factor", factor}};
-  if (*type != "yarn") return keys.error("{arch}.rope.scaling.type", fmt::format("\"{}\" is not supported; none, linear and yarn are", *type));
+  if (*type != "yarn")
+    return keys.error("{arch}.rope.scaling.type", fmt::format("\"{}\" is not supported; none, linear and yarn are", *type));
   for (const char* key : {"{arch}.rope.scaling.yarn_log_multiplier", "{arch}.rope.scaling.yarn_ext_factor"})
     if (keys.has(key)) return keys.error(key, "is not supported");
   ZU_TRY_ASSIGN(const int64_t original, keys.integer("{arch}.rope.scaling.original_context_length"));
@@ -114,15 +130,17 @@ Result<Sizes> read_sizes(const GgufKeys& keys) {
       return keys.error(key, fmt::format("{} differs from the head size {}, which is not supported", *length, s.head_dim));
   }
   const io::GgufTensor* embedding = keys.model().find("token_embd.weight");
-  if (embedding == nullptr || embedding->shape.size() != 2) return keys.error("tensor token_embd.weight", "is missing or not a matrix");
+  if (embedding == nullptr || embedding->shape.size() != 2)
+    return keys.error("tensor token_embd.weight", "is missing or not a matrix");
   s.vocab = embedding->shape[0];
   return s;
 }
 
 // End-of-turn and end-of-message tokens stop generation as the end-of-text token does.
 Status add_token_ids(const GgufKeys& keys, ordered_json& config, ordered_json& generation) {
-  for (const auto& [key, name] : {std::pair("tokenizer.ggml.bos_token_id", "bos_token_id"), std::pair("tokenizer.ggml.eos_token_id", "eos_token_id"),
-                                  std::pair("tokenizer.ggml.padding_token_id", "pad_token_id")}) {
+  for (const auto& [key, name] :
+       {std::pair("tokenizer.ggml.bos_token_id", "bos_token_id"), std::pair("tokenizer.ggml.eos_token_id", "eos_token_id"),
+        std::pair("tokenizer.ggml.padding_token_id", "pad_token_id")}) {
     ZU_TRY_ASSIGN(const auto id, keys.optional_integer(key));
     if (id) config[name] = generation[name] = *id;
   }
@@ -143,7 +161,8 @@ Result<GgufConfig> config_from_gguf(const GgufKeys& keys) {
   ZU_TRY_ASSIGN(const double theta, keys.number_or("{arch}.rope.freq_base", 10000.0));
   ZU_TRY_ASSIGN(const double eps, keys.number("{arch}.attention.layer_norm_rms_epsilon"));
   if (s.head_dim < 2 || s.head_dim > 4096 || s.head_dim % 2 != 0 || !(theta > 1))
-    return keys.error("{arch}.attention.key_length", fmt::format("a head size of {} with frequency base {} cannot be rotated", s.head_dim, theta));
+    return keys.error("{arch}.attention.key_length",
+                      fmt::format("a head size of {} with frequency base {} cannot be rotated", s.head_dim, theta));
   ZU_TRY_ASSIGN(const ordered_json scaling, rope_scaling(keys, theta, s.head_dim));
   const std::string& arch = keys.architecture();
   GgufConfig out;

@@ -23,12 +23,15 @@ struct PartNames {
   std::string_view hf, gguf;
 };
 constexpr PartNames kLayerParts[] = {
-    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},      {"self_attn.o_proj", "attn_output"}, {"self_attn.q_norm", "attn_q_norm"},
-    {"self_attn.k_norm", "attn_k_norm"}, {"post_attention_layernorm", "ffn_norm"}, {"mlp.gate_proj", "ffn_gate"},
-    {"mlp.up_proj", "ffn_up"},           {"mlp.down_proj", "ffn_down"},
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"}, {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"}, {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
 };
-constexpr PartNames kTopParts[] = {{kEmbeddingName, "token_embd.weight"}, {kFinalNormName, "output_norm.weight"}, {kHeadName, "output.weight"}};
+constexpr PartNames kTopParts[] = {
+    {kEmbeddingName, "token_embd.weight"}, {kFinalNormName, "output_norm.weight"}, {kHeadName, "output.weight"}};
 
 constexpr std::string_view kLayerPrefix = "model.layers.";
 
@@ -47,19 +50,22 @@ Result<std::vector<Source>> match_tensors(const io::GgufModel& gguf, const Model
     const io::GgufTensor* t = gguf.find(name);
     if (t == nullptr) return bad_input(fmt::format("{}: the tensor {} is missing", path, name));
     if (t->shape != e.shape)
-      return bad_input(fmt::format("{}: tensor {} is [{}] and should be [{}]", path, name, fmt::join(t->shape, ", "), fmt::join(e.shape, ", ")));
+      return bad_input(fmt::format("{}: tensor {} is [{}] and should be [{}]", path, name, fmt::join(t->shape, ", "),
+                                   fmt::join(e.shape, ", ")));
     used.insert(name);
     out.push_back({e, t});
   }
   for (const io::GgufTensor& t : gguf.tensors())
-    if (!used.contains(t.name)) return bad_input(fmt::format("{}: tensor {} is not part of this architecture", path, in_quotes(t.name)));
+    if (!used.contains(t.name))
+      return bad_input(fmt::format("{}: tensor {} is not part of this architecture", path, in_quotes(t.name)));
   return out;
 }
 
 // Writes one tensor row by row.
 class TensorWriter {
  public:
-  TensorWriter(const std::string& path, const ModelConfig& config, io::SafetensorsWriter& writer) : path_(path), config_(config), writer_(writer) {}
+  TensorWriter(const std::string& path, const ModelConfig& config, io::SafetensorsWriter& writer)
+      : path_(path), config_(config), writer_(writer) {}
 
   Status write(const Source& source, const std::function<void(uint64_t)>& advance) {
     const io::GgufTensor& t = *source.tensor;
@@ -88,8 +94,8 @@ class TensorWriter {
     for (size_t i = 0; i < floats_.size(); ++i) {
       const uint16_t bits = num::float_to_bf16(floats_[i]);
       if (!num::is_finite(num::bf16_to_float(bits)))
-        return bad_input(fmt::format("{}: tensor {} ({}) holds {} at row {}, column {}: a scale or value is not finite in BF16", path_,
-                                     in_quotes(t.name), t.type->name, floats_[i], row, i));
+        return bad_input(fmt::format("{}: tensor {} ({}) holds {} at row {}, column {}: a scale or value is not finite in BF16",
+                                     path_, in_quotes(t.name), t.type->name, floats_[i], row, i));
       pending_.push_back(bits);
     }
     return {};

@@ -12,8 +12,8 @@
 namespace zeroulp::model {
 
 struct GgufImportOptions {
-  std::string pre = {};  // see gguf_tokenizer.h
-  bool force = false;    // replace an existing folder
+  std::string pre = {};                                              // see gguf_tokenizer.h
+  bool force = false;                                                // replace an existing folder
   std::function<void(uint64_t done, uint64_t total)> progress = {};  // weights; called about once per million
 };
 

@@ -25,7 +25,8 @@ Result<GgufKeys> GgufKeys::of(const io::GgufModel& model) {
   keys.model_ = &model;
   ZU_TRY_ASSIGN(keys.architecture_, keys.text("general.architecture"));
   if (keys.architecture_ != "llama" && keys.architecture_ != "qwen2" && keys.architecture_ != "qwen3")
-    return keys.error("general.architecture", fmt::format("{} is not supported; llama, qwen2 and qwen3 are", in_quotes(keys.architecture_)));
+    return keys.error("general.architecture",
+                      fmt::format("{} is not supported; llama, qwen2 and qwen3 are", in_quotes(keys.architecture_)));
   return keys;
 }
 

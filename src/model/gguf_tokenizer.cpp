@@ -60,7 +60,7 @@ Result<const Pre*> choose_pre(const GgufKeys& keys, const std::string& given) {
 struct Vocabulary {
   std::vector<std::string> tokens;  // by id
   std::vector<int64_t> types;
-  std::vector<size_t> added;  // ids of control, unknown and user-defined tokens
+  std::vector<size_t> added;                         // ids of control, unknown and user-defined tokens
   std::unordered_map<std::string_view, size_t> ids;  // all but unused tokens
   bool added_in_model = false;
   size_t model_end = 0;  // one past the last normal token
@@ -83,9 +83,11 @@ Result<Vocabulary> read_vocabulary(const GgufKeys& keys, int64_t rows) {
     if (v.types[id] == kUnused) continue;
     if (v.types[id] < kNormal || v.types[id] > kUnused)
       return keys.error(kTypes, fmt::format("type {} of token {} does not occur in byte-level BPE", v.types[id], id));
-    if (v.tokens[id].empty() || !is_utf8(v.tokens[id])) return keys.error(kTokens, fmt::format("token {} is empty or not UTF-8", id));
+    if (v.tokens[id].empty() || !is_utf8(v.tokens[id]))
+      return keys.error(kTokens, fmt::format("token {} is empty or not UTF-8", id));
     const auto [other, is_new] = v.ids.emplace(v.tokens[id], id);
-    if (!is_new) return keys.error(kTokens, fmt::format("tokens {} and {} are both {}", other->second, id, in_quotes(v.tokens[id])));
+    if (!is_new)
+      return keys.error(kTokens, fmt::format("tokens {} and {} are both {}", other->second, id, in_quotes(v.tokens[id])));
     if (v.types[id] == kNormal) {
       v.model_end = id + 1;
     } else {
@@ -128,7 +130,9 @@ Result<std::string> merges_json(const GgufKeys& keys, const Vocabulary& v) {
       return keys.error(kMerges, fmt::format("merge {} is {}, not two tokens with a space between them", i, in_quotes(merge)));
     const std::string left(merge.substr(0, space)), right(merge.substr(space + 1));
     for (const std::string& token : {left, right, left + right})
-      if (!v.ids.contains(token)) return keys.error(kMerges, fmt::format("merge {} needs the token {}, which is not in the vocabulary", i, in_quotes(token)));
+      if (!v.ids.contains(token))
+        return keys.error(kMerges,
+                          fmt::format("merge {} needs the token {}, which is not in the vocabulary", i, in_quotes(token)));
     out += fmt::format("{}      [{}, {}]", out.empty() ? "" : ",\n", Json(left).dump(), Json(right).dump());
   }
   return out;
@@ -150,8 +154,13 @@ ordered_json pre_tokenizer_json(const Pre& pre) {
 ordered_json added_tokens_json(const Vocabulary& v) {
   ordered_json out = ordered_json::array();
   for (const size_t id : v.added)
-    out.push_back({{"id", id}, {"content", v.tokens[id]}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
-                   {"normalized", false}, {"special", v.types[id] != kUserDefined}});
+    out.push_back({{"id", id},
+                   {"content", v.tokens[id]},
+                   {"single_word", false},
+                   {"lstrip", false},
+                   {"rstrip", false},
+                   {"normalized", false},
+                   {"special", v.types[id] != kUserDefined}});
   return out;
 }
 
@@ -167,7 +176,9 @@ Result<std::optional<size_t>> named_token(const GgufKeys& keys, const Vocabulary
 // Puts the begin-of-text token before every text.
 ordered_json post_processor_json(const std::string& bos, size_t id) {
   const ordered_json special{{"SpecialToken", {{"id", bos}, {"type_id", 0}}}};
-  const auto sequence = [](const char* name, int type) { return ordered_json{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
+  const auto sequence = [](const char* name, int type) {
+    return ordered_json{{"Sequence", {{"id", name}, {"type_id", type}}}};
+  };
   ordered_json tokens = ordered_json::object();
   tokens[bos] = {{"id", bos}, {"ids", {id}}, {"tokens", {bos}}};
   return {{"type", "TemplateProcessing"},
@@ -179,12 +190,16 @@ ordered_json post_processor_json(const std::string& bos, size_t id) {
 std::string tokenizer_json(const Pre& pre, const Vocabulary& v, const std::string& merges, const ordered_json& post_processor) {
   const ordered_json normalizer = pre.nfc ? ordered_json{{"type", "NFC"}} : ordered_json();
   std::string out = "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n";
-  out += fmt::format("  \"added_tokens\": {},\n  \"normalizer\": {},\n  \"pre_tokenizer\": {},\n  \"post_processor\": {},\n  \"decoder\": {},\n",
-                     added_tokens_json(v).dump(), normalizer.dump(), pre_tokenizer_json(pre).dump(), post_processor.dump(),
-                     byte_level(false, false).dump());
-  out += fmt::format("  \"model\": {{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
-                     "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
-                     "    \"byte_fallback\": false,\n    \"ignore_merges\": {},\n    \"vocab\": {{\n", pre.ignore_merges);
+  out += fmt::format(
+      "  \"added_tokens\": {},\n  \"normalizer\": {},\n  \"pre_tokenizer\": {},\n  \"post_processor\": {},\n  \"decoder\": "
+      "{},\n",
+      added_tokens_json(v).dump(), normalizer.dump(), pre_tokenizer_json(pre).dump(), post_processor.dump(),
+      byte_level(false, false).dump());
+  out += fmt::format(
+      "  \"model\": {{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
+      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
+      "    \"byte_fallback\": false,\n    \"ignore_merges\": {},\n    \"vocab\": {{\n",
+      pre.ignore_merges);
   return out + vocabulary_json(v) + "\n    },\n    \"merges\": [\n" + merges + "\n    ]\n  }\n}\n";
 }
 
@@ -227,14 +242,16 @@ Result<GgufTokenizer> tokenizer_from_gguf(const GgufKeys& keys, const std::strin
   c["clean_up_tokenization_spaces"] = false;
   ZU_TRY_ASSIGN(c["model_max_length"], keys.integer("{arch}.context_length"));
   ordered_json post_processor;
-  for (const auto& [key, name] : {std::pair("tokenizer.ggml.bos_token_id", "bos_token"), std::pair("tokenizer.ggml.eos_token_id", "eos_token"),
-                                  std::pair("tokenizer.ggml.padding_token_id", "pad_token")}) {
+  for (const auto& [key, name] :
+       {std::pair("tokenizer.ggml.bos_token_id", "bos_token"), std::pair("tokenizer.ggml.eos_token_id", "eos_token"),
+        std::pair("tokenizer.ggml.padding_token_id", "pad_token")}) {
     ZU_TRY_ASSIGN(const auto id, named_token(keys, v, key));
     if (!id) continue;
     c[name] = v.tokens[*id];
     if (add_bos && std::string_view(name) == "bos_token") post_processor = post_processor_json(v.tokens[*id], *id);
   }
-  if (add_bos && post_processor.is_null()) return keys.error("tokenizer.ggml.bos_token_id", "is missing, though a text begins with that token");
+  if (add_bos && post_processor.is_null())
+    return keys.error("tokenizer.ggml.bos_token_id", "is missing, though a text begins with that token");
   ZU_TRY(add_chat_templates(keys, c));
   out.tokenizer_json = tokenizer_json(*pre, v, merges, post_processor);
   return out;

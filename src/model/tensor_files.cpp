@@ -26,9 +26,11 @@ Result<TensorFiles> TensorFiles::open(const fs::path& folder) {
   const fs::path index_path = folder / kIndexName;
   if (!fs::exists(index_path, ec)) {
     if (fs::exists(folder / kSingleName, ec)) return open_file(folder / kSingleName);
-    return bad_input(fmt::format("{}: holds neither {} nor {}; other weight formats are not read", folder.string(), kSingleName, kIndexName));
+    return bad_input(fmt::format("{}: holds neither {} nor {}; other weight formats are not read", folder.string(), kSingleName,
+                                 kIndexName));
   }
-  ZU_TRY_ASSIGN(const io::Json index, io::read_json_file(index_path, {.max_depth = 4, .max_bytes = io::kSafetensorsHeaderLimit}));
+  ZU_TRY_ASSIGN(const io::Json index,
+                io::read_json_file(index_path, {.max_depth = 4, .max_bytes = io::kSafetensorsHeaderLimit}));
   TensorFiles out;
   ZU_TRY(out.open_shards(folder, index, index_path.string()));
   return out;
@@ -65,13 +67,15 @@ Status TensorFiles::open_shards(const fs::path& folder, const io::Json& index, c
         return bad_input(fmt::format("{}: tensor {} stands in {} and in {}", folder.string(), in_quotes(t.name),
                                      place->second.file->path().filename().string(), file.path().filename().string()));
       if (!map.contains(t.name))
-        return bad_input(fmt::format("{}: tensor {} is not in the index; write the index anew", file.path().string(), in_quotes(t.name)));
+        return bad_input(
+            fmt::format("{}: tensor {} is not in the index; write the index anew", file.path().string(), in_quotes(t.name)));
     }
   }
   for (const auto& [tensor, shard] : map.items()) {
     const auto place = places_.find(tensor);
     if (place == places_.end() || place->second.file->path().filename().string() != shard.get_ref<const std::string&>())
-      return bad_input(fmt::format("{}: tensor {} is not in {}, where weight_map puts it", index_name, in_quotes(tensor), in_quotes(shard.get<std::string>())));
+      return bad_input(fmt::format("{}: tensor {} is not in {}, where weight_map puts it", index_name, in_quotes(tensor),
+                                   in_quotes(shard.get<std::string>())));
   }
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string file = entry.path().filename().string();

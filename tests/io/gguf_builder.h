@@ -47,7 +47,9 @@ class GgufBuilder {
   GgufBuilder& u16(const std::string& name, uint16_t v) { return key(name, GgufKind::kU16, GgufBytes().number(v).text()); }
   GgufBuilder& f32(const std::string& name, float v) { return key(name, GgufKind::kF32, GgufBytes().number(v).text()); }
   GgufBuilder& boolean(const std::string& name, uint8_t v) { return key(name, GgufKind::kBool, GgufBytes().number(v).text()); }
-  GgufBuilder& text(const std::string& name, const std::string& v) { return key(name, GgufKind::kString, GgufBytes().string(v).text()); }
+  GgufBuilder& text(const std::string& name, const std::string& v) {
+    return key(name, GgufKind::kString, GgufBytes().string(v).text());
+  }
   GgufBuilder& texts(const std::string& name, const std::vector<std::string>& v) {
     GgufBytes b;
     b.number(static_cast<uint32_t>(GgufKind::kString)).number<uint64_t>(v.size());

@@ -83,7 +83,8 @@ TEST(Gguf, CountsAreHeldAgainstTheBytesLeft) {
 TEST(Gguf, StringsHaveALimit) {
   EXPECT_EQ(error_of(GgufBuilder().text("a", std::string(1 << 20, 'x')).build()), "");
   EXPECT_ERROR(GgufBuilder().text("a", std::string((1 << 20) + 1, 'x')).build(), "1048577 bytes long, above the limit");
-  EXPECT_ERROR(start(0, 1).string("a").number<uint32_t>(8).number<uint64_t>(9).raw("short").text(), "needs 9 bytes, but only 5");
+  EXPECT_ERROR(start(0, 1).string("a").number<uint32_t>(8).number<uint64_t>(9).raw("short").text(),
+               "needs 9 bytes, but only 5");
 }
 
 TEST(Gguf, KeysAndValuesOfTheWrongFormAreRefused) {
@@ -99,10 +100,13 @@ TEST(Gguf, KeysAndValuesOfTheWrongFormAreRefused) {
 }
 
 TEST(Gguf, AlignmentIsASmallPowerOfTwo) {
-  const auto with = [](uint32_t alignment) { return GgufBuilder().u32("general.alignment", alignment).f32_tensor("w", {1}, {1}).build(); };
+  const auto with = [](uint32_t alignment) {
+    return GgufBuilder().u32("general.alignment", alignment).f32_tensor("w", {1}, {1}).build();
+  };
   EXPECT_EQ(error_of(with(32)), "");
   for (const uint32_t bad : {0u, 3u, 48u, 1u << 21, 1u << 31}) EXPECT_ERROR(with(bad), "general.alignment is not");
-  EXPECT_ERROR(GgufBuilder().key("general.alignment", GgufKind::kU64, GgufBytes().number<uint64_t>(32).text()).build(), "not a u32");
+  EXPECT_ERROR(GgufBuilder().key("general.alignment", GgufKind::kU64, GgufBytes().number<uint64_t>(32).text()).build(),
+               "not a u32");
   GgufBuilder wide;
   wide.alignment = 256;
   wide.u32("general.alignment", 256).f32_tensor("v", {1}, {1}).f32_tensor("w", {1}, {2});
@@ -124,7 +128,8 @@ TEST(Gguf, DimensionsAreCheckedBeforeUse) {
 
 TEST(Gguf, TypesThatAreNotReadAreNamed) {
   const auto of_type = [](uint32_t type) { return GgufBuilder().tensor("w", {256}, type, std::string(256, '\0')).build(); };
-  for (const uint32_t removed : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u}) EXPECT_ERROR(of_type(removed), "which was removed from the format");
+  for (const uint32_t removed : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u})
+    EXPECT_ERROR(of_type(removed), "which was removed from the format");
   EXPECT_ERROR(of_type(10), "\"w\": type 10 (Q2_K)");
   EXPECT_ERROR(of_type(39), "type 39 (MXFP4)");
   EXPECT_ERROR(of_type(1000), "type 1000, which is unknown");
@@ -155,7 +160,8 @@ TEST(Gguf, TensorsFollowOneAnother) {
 }
 
 TEST(Gguf, EveryPrefixOfAFileIsRefused) {
-  const std::string file = GgufBuilder().text("k", "v").texts("l", {"a", "b"}).f32_tensor("w", {8}, std::vector<float>(8, 1)).build();
+  const std::string file =
+      GgufBuilder().text("k", "v").texts("l", {"a", "b"}).f32_tensor("w", {8}, std::vector<float>(8, 1)).build();
   ASSERT_EQ(error_of(file), "");
   for (size_t n = 0; n < file.size(); ++n) EXPECT_NE(error_of(file.substr(0, n)), "") << n;
 }
@@ -187,7 +193,8 @@ TEST(GgufBlocks, ValuesEqualTheGgufPackageBitForBit) {
       if (word == "nan") {
         EXPECT_TRUE(values[i] != values[i]) << row["case"] << " element " << i;
       } else {
-        EXPECT_EQ(std::bit_cast<uint32_t>(values[i]), std::stoul(word, nullptr, 16)) << name << ' ' << row["case"] << " element " << i;
+        EXPECT_EQ(std::bit_cast<uint32_t>(values[i]), std::stoul(word, nullptr, 16))
+            << name << ' ' << row["case"] << " element " << i;
       }
     }
     EXPECT_EQ(i, values.size());
@@ -206,7 +213,8 @@ TEST(GgufBlocks, AQ6KScaleReadFromTheFrontWouldBeNoticed) {
     std::string raw = from_hex(row["raw"]);
     std::vector<float> right(256), wrong(256);
     gguf_dequantise(*type, reinterpret_cast<const std::byte*>(raw.data()), 256, right.data());
-    const std::string scale_first = raw.substr(2, 208) + raw.substr(0, 2);  // what a reader of the wrong layout takes for the parts
+    const std::string scale_first =
+        raw.substr(2, 208) + raw.substr(0, 2);  // what a reader of the wrong layout takes for the parts
     gguf_dequantise(*type, reinterpret_cast<const std::byte*>(scale_first.data()), 256, wrong.data());
     ++cases;
     noticed += std::memcmp(right.data(), wrong.data(), sizeof(float) * 256) != 0;

@@ -35,8 +35,8 @@ std::string one(const std::string& dtype, const std::string& shape, const std::s
 #define EXPECT_ERROR(file, part) EXPECT_NE(error_of(file).find(part), std::string::npos) << "gave: " << error_of(file)
 
 TEST(Safetensors, AWellFormedFileIsRead) {
-  const std::string header = "{\"__metadata__\":{\"format\":\"pt\"},\"b\":" + entry("F32", "[2,3]", "[4,28]") + ",\"a\":" +
-                             entry("BF16", "[2]", "[0,4]") + "}   ";
+  const std::string header = "{\"__metadata__\":{\"format\":\"pt\"},\"b\":" + entry("F32", "[2,3]", "[4,28]") +
+                             ",\"a\":" + entry("BF16", "[2]", "[0,4]") + "}   ";
   auto r = parse_safetensors(bytes_of(image(header, 28)), "f");
   ASSERT_TRUE(r) << r.error().text;
   ASSERT_EQ(r->tensors.size(), 2u);
@@ -119,8 +119,10 @@ TEST(Safetensors, PackedTypesMustEndOnAByte) {
 TEST(Safetensors, RankZeroAndEmptyTensorsAreLegal) {
   EXPECT_EQ(error_of(image(one("F32", "[]", "[0,4]"), 4)), "");
   EXPECT_EQ(error_of(image(one("F32", "[0,7]", "[0,0]"), 0)), "");
-  EXPECT_EQ(error_of(image("{\"a\":" + entry("U8", "[0]", "[2,2]") + ",\"b\":" + entry("U8", "[2]", "[0,2]") + ",\"c\":" +
-                               entry("U8", "[1]", "[2,3]") + "}", 3)), "");
+  EXPECT_EQ(error_of(image("{\"a\":" + entry("U8", "[0]", "[2,2]") + ",\"b\":" + entry("U8", "[2]", "[0,2]") +
+                               ",\"c\":" + entry("U8", "[1]", "[2,3]") + "}",
+                           3)),
+            "");
   EXPECT_EQ(error_of(image(one("U8", "[1,1,1,1,1,1,1,1]", "[0,1]"), 1)), "");
   EXPECT_ERROR(image(one("U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]"), 1), "rank 9");
 }
@@ -178,10 +180,12 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
   EXPECT_EQ(w->offset % 8, 0u);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(file->data(*w).data()), w->bytes), "abcdefgh");
   EXPECT_EQ(file->find("nope"), nullptr);
-  EXPECT_EQ(slurp(path), std::string("\xd0\0\0\0\0\0\0\0", 8) +
-      R"({"__metadata__":{"k":"v\n\"é"},"empty":{"dtype":"F32","shape":[0,2],"data_offsets":[0,0]},)"
-      R"("w":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"odd":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})"
-      + std::string(6, ' ') + "abcdefghxyz");
+  EXPECT_EQ(
+      slurp(path),
+      std::string("\xd0\0\0\0\0\0\0\0", 8) +
+          R"({"__metadata__":{"k":"v\n\"é"},"empty":{"dtype":"F32","shape":[0,2],"data_offsets":[0,0]},)"
+          R"("w":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"odd":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})" +
+          std::string(6, ' ') + "abcdefghxyz");
 }
 
 TEST(SafetensorsWriter, RefusesWhatTheReaderWouldRefuse) {

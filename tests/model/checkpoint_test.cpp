@@ -81,9 +81,11 @@ TEST_F(CheckpointTest, EachTensorIsReadByItsOwnType) {
   auto c = Checkpoint::open(folder());
   ASSERT_TRUE(c) << c.error().text;
   EXPECT_EQ(*c->floats("model.norm.weight"), values);
-  EXPECT_EQ(*c->bf16("model.norm.weight"), (std::vector<uint16_t>{0x3F80, 0x8000, 0x3F80, 0x3F82, 0x0001, 0x4040, 0x3EAB, 0xC020}))
+  EXPECT_EQ(*c->bf16("model.norm.weight"),
+            (std::vector<uint16_t>{0x3F80, 0x8000, 0x3F80, 0x3F82, 0x0001, 0x4040, 0x3EAB, 0xC020}))
       << "rounded to nearest, ties to even";
-  EXPECT_EQ(*c->floats(name), (std::vector<float>{1.0f, -0.0f, 0x1p-24f, 65504.0f, 1.0009765625f, -2.0f, 0.333251953125f, 0x1.ff8p-15f}));
+  EXPECT_EQ(*c->floats(name),
+            (std::vector<float>{1.0f, -0.0f, 0x1p-24f, 65504.0f, 1.0009765625f, -2.0f, 0.333251953125f, 0x1.ff8p-15f}));
   const auto norm = c->bf16("model.layers.1.input_layernorm.weight");
   const TinyTensor& stored = t["model.layers.1.input_layernorm.weight"];
   EXPECT_EQ(std::memcmp(norm->data(), stored.bytes.data(), stored.bytes.size()), 0) << "BF16 comes as it is";
@@ -137,7 +139,8 @@ TEST_F(CheckpointTest, AllTensorsThatDifferStandInOneLine) {
   TinyTensors t = tiny_tensors(tiny_config());
   t.erase("model.norm.weight");
   t.erase("model.layers.1.mlp.up_proj.weight");
-  t["model.layers.0.self_attn.q_proj.bias"] = {{"model.layers.0.self_attn.q_proj.bias", Dtype::kBF16, {8}}, std::string(16, '\0')};
+  t["model.layers.0.self_attn.q_proj.bias"] = {{"model.layers.0.self_attn.q_proj.bias", Dtype::kBF16, {8}},
+                                               std::string(16, '\0')};
   t["model.layers.0.self_attn.k_proj.weight"].spec.shape = {8, 4};
   t["model.layers.0.input_layernorm.weight"].spec.dtype = Dtype::kI16;
   write(tiny_config(), t);

@@ -14,10 +14,17 @@ using io::Json;
 
 // Hidden 8, two heads of 4, one KV head, two layers.
 Json tiny(const char* type = "llama") {
-  return {{"model_type", type},      {"hidden_size", 8},          {"intermediate_size", 12},
-          {"num_hidden_layers", 2},  {"num_attention_heads", 2},  {"num_key_value_heads", 1},
-          {"vocab_size", 16},        {"rms_norm_eps", 1e-5},      {"hidden_act", "silu"},
-          {"rope_theta", 10000.0},   {"max_position_embeddings", 32}};
+  return {{"model_type", type},
+          {"hidden_size", 8},
+          {"intermediate_size", 12},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 2},
+          {"num_key_value_heads", 1},
+          {"vocab_size", 16},
+          {"rms_norm_eps", 1e-5},
+          {"hidden_act", "silu"},
+          {"rope_theta", 10000.0},
+          {"max_position_embeddings", 32}};
 }
 Json with(Json json, const Json& change) {
   json.merge_patch(change);  // null removes a key
@@ -88,17 +95,20 @@ TEST(Config, StopTokensAreTheUnion) {
 }
 
 TEST(Config, BothRopeSpellingsGiveTheSame) {
-  const Json rule = {{"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
+  const Json rule = {
+      {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
   const Json v4 = with(tiny(), {{"rope_theta", 5e5}, {"rope_scaling", with(rule, {{"rope_type", "llama3"}})}});
   const Json old = with(tiny(), {{"rope_theta", 5e5}, {"rope_scaling", with(rule, {{"type", "llama3"}})}});
-  const Json v5 = with(tiny(), {{"rope_theta", nullptr}, {"rope_parameters", with(rule, {{"rope_type", "llama3"}, {"rope_theta", 5e5}})}});
+  const Json v5 =
+      with(tiny(), {{"rope_theta", nullptr}, {"rope_parameters", with(rule, {{"rope_type", "llama3"}, {"rope_theta", 5e5}})}});
   EXPECT_EQ(parsed(v4).rope_frequencies, parsed(v5).rope_frequencies);
   EXPECT_EQ(parsed(v4).rope_frequencies, parsed(old).rope_frequencies);
   EXPECT_NE(parsed(v4).rope_frequencies, parsed(with(tiny(), {{"rope_theta", 5e5}})).rope_frequencies);
 }
 
 TEST(Config, ThetaInsideRopeParametersIsUsed) {
-  const Json v5 = with(tiny("qwen2"), {{"rope_theta", nullptr}, {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e6}}}});
+  const Json v5 =
+      with(tiny("qwen2"), {{"rope_theta", nullptr}, {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e6}}}});
   EXPECT_EQ(parsed(v5).rope_frequencies, rope_frequencies(1e6, 4, RopeDefault{}));
   EXPECT_ERROR(with(tiny("qwen2"), {{"rope_theta", nullptr}}), "rope_theta: stands neither");
 }
@@ -143,7 +153,8 @@ TEST(Config, SizesThatDoNotFitTogetherAreRefused) {
   EXPECT_ERROR(with(tiny(), {{"hidden_size", 9}}), "head_dim: is missing");
   EXPECT_ERROR(with(tiny(), {{"head_dim", 3}}), "head_dim: 3 is not an even");
   EXPECT_ERROR(with(tiny(), {{"head_dim", 4098}}), "head_dim: 4098");
-  EXPECT_ERROR(with(tiny(), {{"num_attention_heads", 16777216}, {"num_key_value_heads", 1}, {"head_dim", 4096}}), "above the limit");
+  EXPECT_ERROR(with(tiny(), {{"num_attention_heads", 16777216}, {"num_key_value_heads", 1}, {"head_dim", 4096}}),
+               "above the limit");
   EXPECT_ERROR(with(tiny(), {{"rope_theta", 1.0}}), "rope_theta: 1 is not above 1");
   EXPECT_ERROR(with(tiny(), {{"rms_norm_eps", 1e-60}}), "rms_norm_eps");
 }
@@ -156,7 +167,8 @@ TEST(Config, WindowsFollowTheirKeys) {
   EXPECT_EQ(parsed(listed).window, (std::vector<std::optional<int64_t>>{4, std::nullopt}));
   EXPECT_ERROR(with(listed, {{"use_sliding_window", false}}), "no window");
   EXPECT_ERROR(with(listed, {{"layer_types", {"full_attention"}}}), "not a list of 2");
-  EXPECT_ERROR(with(listed, {{"layer_types", {"full_attention", "chunked_attention"}}}), "\"chunked_attention\" is not supported");
+  EXPECT_ERROR(with(listed, {{"layer_types", {"full_attention", "chunked_attention"}}}),
+               "\"chunked_attention\" is not supported");
 }
 
 TEST(Config, RopeFrequenciesEqualHuggingFaceBitForBit) {
@@ -173,7 +185,8 @@ TEST(Config, RopeFrequenciesEqualHuggingFaceBitForBit) {
       EXPECT_EQ(std::bit_cast<uint32_t>(c.rope_frequencies[i]), want) << row["case"] << " pair " << i;
     }
     EXPECT_EQ(i, c.rope_frequencies.size()) << row["case"];
-    EXPECT_EQ(std::bit_cast<uint32_t>(c.rope_attention_factor), std::stoul(row["attention_factor"].get<std::string>(), nullptr, 16))
+    EXPECT_EQ(std::bit_cast<uint32_t>(c.rope_attention_factor),
+              std::stoul(row["attention_factor"].get<std::string>(), nullptr, 16))
         << row["case"];
   }
 }

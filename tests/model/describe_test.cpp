@@ -12,7 +12,8 @@ namespace {
 TEST(Describe, AHuggingFaceFolder) {
   TemporaryFolder folder;
   write_folder(folder.path(), tiny_config(), tiny_tensors(tiny_config()));
-  write_text(folder.path() / "tokenizer.json", R"({"model":{"type":"BPE","vocab":{"a":0,"b":1}},"added_tokens":[{"id":1},{"id":2}]})");
+  write_text(folder.path() / "tokenizer.json",
+             R"({"model":{"type":"BPE","vocab":{"a":0,"b":1}},"added_tokens":[{"id":1},{"id":2}]})");
   write_text(folder.path() / "tokenizer_config.json", R"({"chat_template":"x"})");
   auto d = describe(folder.path());
   ASSERT_TRUE(d) << d.error().text;

@@ -50,7 +50,8 @@ GgufBuilder& add_tensors(GgufBuilder& b, const std::string& arch, bool head = fa
     if (name != skip) b.f32_tensor(name, dims, counting(n, 1));
   };
   add("token_embd.weight", {kHidden, kRows});
-  for (const char* part : {"attn_q", "attn_k", "attn_v", "attn_output"}) add(std::string("blk.0.") + part + ".weight", {kHidden, kHidden});
+  for (const char* part : {"attn_q", "attn_k", "attn_v", "attn_output"})
+    add(std::string("blk.0.") + part + ".weight", {kHidden, kHidden});
   if (arch == "qwen2")
     for (const char* part : {"attn_q", "attn_k", "attn_v"}) add(std::string("blk.0.") + part + ".bias", {kHidden});
   if (arch == "qwen3")
@@ -151,11 +152,14 @@ TEST_F(GgufImportTest, ScalesThatAreNotFiniteNameTheTensor) {
     std::string block(34, '\1');
     std::memcpy(block.data(), &scale, 2);
     b.tensor("token_embd.weight", {32, 8}, 8, std::string(7 * 34, '\1') + block);
-    for (const char* part : {"attn_q", "attn_k", "attn_v"}) b.f32_tensor(std::string("blk.0.") + part + ".weight", {32, 8}, counting(256, 1));
+    for (const char* part : {"attn_q", "attn_k", "attn_v"})
+      b.f32_tensor(std::string("blk.0.") + part + ".weight", {32, 8}, counting(256, 1));
     b.f32_tensor("blk.0.attn_output.weight", {8, 32}, counting(256, 1));
-    for (const char* part : {"ffn_gate", "ffn_up"}) b.f32_tensor(std::string("blk.0.") + part + ".weight", {32, 12}, counting(384, 1));
+    for (const char* part : {"ffn_gate", "ffn_up"})
+      b.f32_tensor(std::string("blk.0.") + part + ".weight", {32, 12}, counting(384, 1));
     b.f32_tensor("blk.0.ffn_down.weight", {12, 32}, counting(384, 1));
-    for (const char* name : {"blk.0.attn_norm.weight", "blk.0.ffn_norm.weight", "output_norm.weight"}) b.f32_tensor(name, {32}, counting(32, 1));
+    for (const char* name : {"blk.0.attn_norm.weight", "blk.0.ffn_norm.weight", "output_norm.weight"})
+      b.f32_tensor(name, {32}, counting(32, 1));
     EXPECT_ERROR(b, "tensor \"token_embd.weight\" (Q8_0) holds");
     EXPECT_ERROR(b, "at row 7, column 0");
   }
@@ -188,24 +192,41 @@ TEST_F(GgufImportTest, KeysThatAreMissingOrNotModelledAreNamed) {
   for (const char* key : {"general.architecture", "llama.context_length", "llama.embedding_length", "llama.feed_forward_length",
                           "llama.block_count", "llama.attention.head_count", "llama.attention.layer_norm_rms_epsilon"})
     EXPECT_ERROR(changed(key), std::string(key) + ": is missing");
-  EXPECT_ERROR(changed("general.architecture", [](auto& b) { b.text("general.architecture", "gemma"); }), "\"gemma\" is not supported");
-  EXPECT_ERROR(changed("", [](auto& b) { b.f32("llama.attn_logit_softcapping", 30.0f); }), "attn_logit_softcapping: is not supported");
+  EXPECT_ERROR(changed("general.architecture", [](auto& b) { b.text("general.architecture", "gemma"); }),
+               "\"gemma\" is not supported");
+  EXPECT_ERROR(changed("", [](auto& b) { b.f32("llama.attn_logit_softcapping", 30.0f); }),
+               "attn_logit_softcapping: is not supported");
   EXPECT_ERROR(changed("", [](auto& b) { b.u32("llama.expert_count", 8); }), "expert_count: is not supported");
   EXPECT_EQ(error_of(changed("", [](auto& b) { b.u32("llama.expert_count", 0); })), "");
-  EXPECT_ERROR(changed("", [](auto& b) { b.u32("llama.rope.dimension_count", 2); }), "rope.dimension_count: 2 differs from the head size 4");
+  EXPECT_ERROR(changed("", [](auto& b) { b.u32("llama.rope.dimension_count", 2); }),
+               "rope.dimension_count: 2 differs from the head size 4");
   EXPECT_ERROR(changed("", [](auto& b) { b.u32("llama.attention.value_length", 8); }), "value_length: 8 differs");
-  EXPECT_ERROR(changed("llama.attention.head_count_kv", [](auto& b) { b.i32s("llama.attention.head_count_kv", {2, 1}); }), "differs between layers");
-  EXPECT_EQ(error_of(changed("llama.attention.head_count_kv", [](auto& b) { b.i32s("llama.attention.head_count_kv", {2, 2}); })), "");
-  EXPECT_ERROR(changed("llama.attention.head_count", [](auto& b) { b.u32("llama.attention.head_count", 0); }), "head_count: is 0");
-  EXPECT_ERROR(changed("llama.block_count", [](auto& b) { b.u32("llama.block_count", 0xFFFFFFFF); }), "num_hidden_layers: 4294967295");
-  EXPECT_ERROR(changed("", [](auto& b) { b.text("llama.rope.scaling.type", "longrope").f32("llama.rope.scaling.factor", 2); }), "\"longrope\" is not supported");
+  EXPECT_ERROR(changed("llama.attention.head_count_kv",
+                       [](auto& b) {
+                         b.i32s("llama.attention.head_count_kv", {2, 1});
+                       }),
+               "differs between layers");
+  EXPECT_EQ(error_of(changed("llama.attention.head_count_kv",
+                             [](auto& b) {
+                               b.i32s("llama.attention.head_count_kv", {2, 2});
+                             })),
+            "");
+  EXPECT_ERROR(changed("llama.attention.head_count", [](auto& b) { b.u32("llama.attention.head_count", 0); }),
+               "head_count: is 0");
+  EXPECT_ERROR(changed("llama.block_count", [](auto& b) { b.u32("llama.block_count", 0xFFFFFFFF); }),
+               "num_hidden_layers: 4294967295");
+  EXPECT_ERROR(changed("", [](auto& b) { b.text("llama.rope.scaling.type", "longrope").f32("llama.rope.scaling.factor", 2); }),
+               "\"longrope\" is not supported");
 }
 
 TEST_F(GgufImportTest, RopeScalingReachesTheConfiguration) {
   GgufBuilder yarn = tiny("qwen2");
-  yarn.text("qwen2.rope.scaling.type", "yarn").f32("qwen2.rope.scaling.factor", 4.0f).u32("qwen2.rope.scaling.original_context_length", 16);
+  yarn.text("qwen2.rope.scaling.type", "yarn")
+      .f32("qwen2.rope.scaling.factor", 4.0f)
+      .u32("qwen2.rope.scaling.original_context_length", 16);
   ASSERT_TRUE(import_file(add_tensors(yarn, "qwen2")));
-  EXPECT_EQ(json("config.json")["rope_scaling"], (Json{{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}}));
+  EXPECT_EQ(json("config.json")["rope_scaling"],
+            (Json{{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}}));
   GgufBuilder linear = tiny("llama");
   linear.text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 2.5f);
   ASSERT_TRUE(import_file(add_tensors(linear, "llama")));
@@ -217,23 +238,34 @@ TEST_F(GgufImportTest, Llama3DivisorsAreTurnedBackIntoTheirRule) {
     GgufBuilder b = tiny("llama");
     b.without("llama.rope.freq_base").f32("llama.rope.freq_base", 500000.0f).u32("llama.attention.key_length", 64);
     b.without("llama.attention.head_count").u32("llama.attention.head_count", 1).without("llama.attention.head_count_kv");
-    for (const char* part : {"attn_q", "attn_k", "attn_v"}) b.f32_tensor(std::string("blk.0.") + part + ".weight", {8, 64}, counting(512, 1));
-    b.f32_tensor("blk.0.attn_output.weight", {64, 8}, counting(512, 1)).f32_tensor("token_embd.weight", {8, 8}, counting(64, 1));
-    for (const char* part : {"ffn_gate", "ffn_up"}) b.f32_tensor(std::string("blk.0.") + part + ".weight", {8, 12}, counting(96, 1));
-    b.f32_tensor("blk.0.ffn_down.weight", {12, 8}, counting(96, 1)).f32_tensor("rope_freqs.weight", {divisors.size()}, divisors);
-    for (const char* name : {"blk.0.attn_norm.weight", "blk.0.ffn_norm.weight", "output_norm.weight"}) b.f32_tensor(name, {8}, counting(8, 1));
+    for (const char* part : {"attn_q", "attn_k", "attn_v"})
+      b.f32_tensor(std::string("blk.0.") + part + ".weight", {8, 64}, counting(512, 1));
+    b.f32_tensor("blk.0.attn_output.weight", {64, 8}, counting(512, 1))
+        .f32_tensor("token_embd.weight", {8, 8}, counting(64, 1));
+    for (const char* part : {"ffn_gate", "ffn_up"})
+      b.f32_tensor(std::string("blk.0.") + part + ".weight", {8, 12}, counting(96, 1));
+    b.f32_tensor("blk.0.ffn_down.weight", {12, 8}, counting(96, 1))
+        .f32_tensor("rope_freqs.weight", {divisors.size()}, divisors);
+    for (const char* name : {"blk.0.attn_norm.weight", "blk.0.ffn_norm.weight", "output_norm.weight"})
+      b.f32_tensor(name, {8}, counting(8, 1));
     return b;
   };
   // As the converter makes them: wavelengths from fp32 frequencies.
   std::vector<float> divisors;
   for (int i = 0; i < 32; ++i) {
-    const double wavelength = 2 * std::numbers::pi / static_cast<double>(1.0f / std::pow(500000.0f, static_cast<float>(2 * i) / 64.0f));
+    const double wavelength =
+        2 * std::numbers::pi / static_cast<double>(1.0f / std::pow(500000.0f, static_cast<float>(2 * i) / 64.0f));
     const double smooth = (8192 / wavelength - 1) / 3;
-    divisors.push_back(wavelength < 2048 ? 1.0f : wavelength > 8192 ? 32.0f : static_cast<float>(1 / ((1 - smooth) / 32 + smooth)));
+    divisors.push_back(wavelength < 2048   ? 1.0f
+                       : wavelength > 8192 ? 32.0f
+                                           : static_cast<float>(1 / ((1 - smooth) / 32 + smooth)));
   }
   ASSERT_TRUE(import_file(with_divisors(divisors)));
-  EXPECT_EQ(json("config.json")["rope_scaling"], (Json{{"rope_type", "llama3"}, {"factor", 32.0}, {"low_freq_factor", 1.0},
-                                                       {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}}));
+  EXPECT_EQ(json("config.json")["rope_scaling"], (Json{{"rope_type", "llama3"},
+                                                       {"factor", 32.0},
+                                                       {"low_freq_factor", 1.0},
+                                                       {"high_freq_factor", 4.0},
+                                                       {"original_max_position_embeddings", 8192}}));
   ASSERT_TRUE(import_file(with_divisors(std::vector<float>(32, 1.0f))));
   EXPECT_FALSE(json("config.json").contains("rope_scaling"));
   divisors[20] *= 1.01f;
@@ -264,7 +296,8 @@ TEST_F(GgufImportTest, EachPreTokeniserHasItsPipeline) {
   EXPECT_EQ(tokenizer("gpt-2")["pre_tokenizer"]["use_regex"], true);
   const Json llama = tokenizer("llama-bpe");
   EXPECT_EQ(llama["model"]["ignore_merges"], true);
-  EXPECT_NE(llama["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"].get<std::string>().find("\\p{N}{1,3}"), std::string::npos);
+  EXPECT_NE(llama["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"].get<std::string>().find("\\p{N}{1,3}"),
+            std::string::npos);
   EXPECT_EQ(llama["post_processor"]["single"][0]["SpecialToken"]["id"], "<end>") << "Llama 3 begins a text with its BOS";
   const Json qwen = tokenizer("qwen2");
   EXPECT_EQ(qwen["normalizer"]["type"], "NFC");
@@ -302,20 +335,30 @@ TEST_F(GgufImportTest, BrokenVocabulariesAreNamed) {
     with(b.without(key));
     return add_tensors(b, "llama");
   };
-  EXPECT_ERROR(changed("tokenizer.ggml.model", [](auto& b) { b.text("tokenizer.ggml.model", "llama"); }), "\"llama\" is not supported; gpt2");
+  EXPECT_ERROR(changed("tokenizer.ggml.model", [](auto& b) { b.text("tokenizer.ggml.model", "llama"); }),
+               "\"llama\" is not supported; gpt2");
   EXPECT_ERROR(changed("tokenizer.ggml.tokens", [](auto&) {}), "tokenizer.ggml.tokens: is missing");
   EXPECT_ERROR(changed("tokenizer.ggml.token_type", [](auto&) {}), "token_type: is missing");
-  EXPECT_ERROR(changed("tokenizer.ggml.token_type", [](auto& b) { b.i32s("tokenizer.ggml.token_type", {1}); }), "not an array of 8");
-  EXPECT_ERROR(changed("tokenizer.ggml.token_type", [](auto& b) { b.i32s("tokenizer.ggml.token_type", {6, 1, 1, 1, 1, 1, 1, 1}); }), "type 6 of token 0");
-  EXPECT_ERROR(changed("tokenizer.ggml.merges", [](auto& b) { b.texts("tokenizer.ggml.merges", {"a d"}); }), "merge 0 needs the token \"ad\"");
-  EXPECT_ERROR(changed("tokenizer.ggml.merges", [](auto& b) { b.texts("tokenizer.ggml.merges", {"ab"}); }), "merge 0 is \"ab\", not two tokens");
+  EXPECT_ERROR(changed("tokenizer.ggml.token_type", [](auto& b) { b.i32s("tokenizer.ggml.token_type", {1}); }),
+               "not an array of 8");
+  EXPECT_ERROR(changed("tokenizer.ggml.token_type",
+                       [](auto& b) {
+                         b.i32s("tokenizer.ggml.token_type", {6, 1, 1, 1, 1, 1, 1, 1});
+                       }),
+               "type 6 of token 0");
+  EXPECT_ERROR(changed("tokenizer.ggml.merges", [](auto& b) { b.texts("tokenizer.ggml.merges", {"a d"}); }),
+               "merge 0 needs the token \"ad\"");
+  EXPECT_ERROR(changed("tokenizer.ggml.merges", [](auto& b) { b.texts("tokenizer.ggml.merges", {"ab"}); }),
+               "merge 0 is \"ab\", not two tokens");
   const auto tokens = [&](std::vector<std::string> list) {
     return changed("tokenizer.ggml.tokens", [&](auto& b) { b.texts("tokenizer.ggml.tokens", list); });
   };
   EXPECT_ERROR(tokens({"a", "b", "c", "ab", "abc", "a", "<end>", "<think>"}), "tokens 0 and 5 are both \"a\"");
   EXPECT_ERROR(tokens({"a", "b", "c", "ab", "abc", "\xff", "<end>", "<think>"}), "token 5 is empty or not UTF-8");
-  EXPECT_ERROR(tokens({"a", "b", "c", "ab", "abc", "d", "<end>", "<think>", "e"}), "9 tokens, but the embedding has only 8 rows");
-  EXPECT_ERROR(changed("tokenizer.ggml.eos_token_id", [](auto& b) { b.u32("tokenizer.ggml.eos_token_id", 8); }), "eos_token_id");
+  EXPECT_ERROR(tokens({"a", "b", "c", "ab", "abc", "d", "<end>", "<think>", "e"}),
+               "9 tokens, but the embedding has only 8 rows");
+  EXPECT_ERROR(changed("tokenizer.ggml.eos_token_id", [](auto& b) { b.u32("tokenizer.ggml.eos_token_id", 8); }),
+               "eos_token_id");
 }
 
 TEST_F(GgufImportTest, EndOfTurnTokensStopToo) {

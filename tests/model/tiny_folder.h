@@ -19,10 +19,18 @@ namespace zeroulp::model {
 
 // Hidden 8, two heads of 4, one KV head, two layers, 16 tokens.
 inline io::Json tiny_config(const char* type = "llama") {
-  return {{"model_type", type},      {"hidden_size", 8},          {"intermediate_size", 12},
-          {"num_hidden_layers", 2},  {"num_attention_heads", 2},  {"num_key_value_heads", 1},
-          {"vocab_size", 16},        {"rms_norm_eps", 1e-5},      {"hidden_act", "silu"},
-          {"rope_theta", 10000.0},   {"max_position_embeddings", 32}, {"tie_word_embeddings", false}};
+  return {{"model_type", type},
+          {"hidden_size", 8},
+          {"intermediate_size", 12},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 2},
+          {"num_key_value_heads", 1},
+          {"vocab_size", 16},
+          {"rms_norm_eps", 1e-5},
+          {"hidden_act", "silu"},
+          {"rope_theta", 10000.0},
+          {"max_position_embeddings", 32},
+          {"tie_word_embeddings", false}};
 }
 
 struct TinyTensor {

@@ -23,12 +23,14 @@ void add_import(const model::GgufImportReport& r, report::Json& out) {
 }
 
 void print_import(const model::GgufImportReport& r, const std::string& folder) {
-  fmt::print("{}: {}, {} layers, {} tensors, {:.1f} M weights in BF16 ({:.1f} MB from {:.1f} MB), {} head, tokenizer {}\n", folder,
-             r.config.architecture, r.config.layers, r.tensors, static_cast<double>(r.weights) / 1e6,
-             static_cast<double>(r.bytes_out) / 1e6, static_cast<double>(r.bytes_in) / 1e6, r.config.tied_head ? "tied" : "untied", r.pre);
+  fmt::print("{}: {}, {} layers, {} tensors, {:.1f} M weights in BF16 ({:.1f} MB from {:.1f} MB), {} head, tokenizer {}\n",
+             folder, r.config.architecture, r.config.layers, r.tensors, static_cast<double>(r.weights) / 1e6,
+             static_cast<double>(r.bytes_out) / 1e6, static_cast<double>(r.bytes_in) / 1e6,
+             r.config.tied_head ? "tied" : "untied", r.pre);
 }
 
-Result<model::GgufImportReport> import_with_progress(const std::string& gguf, const std::string& folder, model::GgufImportOptions& options) {
+Result<model::GgufImportReport> import_with_progress(const std::string& gguf, const std::string& folder,
+                                                     model::GgufImportOptions& options) {
   std::unique_ptr<report::Progress> line;  // made when the number of weights is known
   options.progress = [&](uint64_t done, uint64_t total) {
     if (!line) line = std::make_unique<report::Progress>("import", total, "weights");
@@ -43,7 +45,8 @@ int cmd_import(int argc, char** argv) {
   std::string gguf, folder;
   model::GgufImportOptions options;
   bool json = false;
-  Args args("import", "Writes the model of a GGUF file as a BF16 Hugging Face folder: weights, configuration, tokenizer, chat template.",
+  Args args("import",
+            "Writes the model of a GGUF file as a BF16 Hugging Face folder: weights, configuration, tokenizer, chat template.",
             {"zeroulp import model.gguf models/mine", "zeroulp import big-00001-of-00003.gguf models/big --force",
              "zeroulp import old.gguf models/old --pre llama-bpe"});
   args.positional("FILE.gguf", gguf, "the file, or any part of a split one");

@@ -42,11 +42,21 @@ std::map<std::string, TypeTotal> totals_by_type(const model::Description& d) {
 report::Json config_json(const model::ModelConfig& c) {
   int64_t windowed = 0;
   for (const auto& w : c.window) windowed += w.has_value();
-  report::Json out{{"architecture", c.architecture}, {"layers", c.layers},       {"hidden", c.hidden},
-                   {"intermediate", c.intermediate}, {"heads", c.heads},         {"kv_heads", c.kv_heads},
-                   {"head_dim", c.head_dim},         {"vocab", c.vocab},         {"max_positions", c.max_positions},
-                   {"rms_eps", c.rms_eps},           {"qkv_bias", c.qkv_bias},   {"qk_norm", c.qk_norm},
-                   {"tied_head", c.tied_head},       {"stop_tokens", c.stop_tokens}, {"windowed_layers", windowed}};
+  report::Json out{{"architecture", c.architecture},
+                   {"layers", c.layers},
+                   {"hidden", c.hidden},
+                   {"intermediate", c.intermediate},
+                   {"heads", c.heads},
+                   {"kv_heads", c.kv_heads},
+                   {"head_dim", c.head_dim},
+                   {"vocab", c.vocab},
+                   {"max_positions", c.max_positions},
+                   {"rms_eps", c.rms_eps},
+                   {"qkv_bias", c.qkv_bias},
+                   {"qk_norm", c.qk_norm},
+                   {"tied_head", c.tied_head},
+                   {"stop_tokens", c.stop_tokens},
+                   {"windowed_layers", windowed}};
   if (c.bos_token) out["bos_token"] = *c.bos_token;
   return out;
 }
@@ -61,23 +71,28 @@ void add_description(const model::Description& d, report::Json& out) {
   out["metadata"] = d.metadata;
   out["notes"] = d.notes;
   out["problem"] = d.problem ? report::Json(d.problem->text) : report::Json();
-  for (const auto& [type, t] : totals_by_type(d)) out["types"][type] = {{"tensors", t.tensors}, {"elements", t.elements}, {"bytes", t.bytes}};
+  for (const auto& [type, t] : totals_by_type(d))
+    out["types"][type] = {{"tensors", t.tensors}, {"elements", t.elements}, {"bytes", t.bytes}};
   out["tensors"] = report::Json::array();
-  for (const model::TensorLine& t : d.tensors) out["tensors"].push_back({{"name", t.name}, {"type", t.type}, {"shape", t.shape}, {"bytes", t.bytes}});
+  for (const model::TensorLine& t : d.tensors)
+    out["tensors"].push_back({{"name", t.name}, {"type", t.type}, {"shape", t.shape}, {"bytes", t.bytes}});
 }
 
 void print_config(const model::ModelConfig& c) {
-  fmt::print("architecture   {}: {} layers, hidden {}, {} query and {} KV heads of {}, intermediate {}\n", c.architecture, c.layers, c.hidden,
-             c.heads, c.kv_heads, c.head_dim, c.intermediate);
-  fmt::print("vocabulary     {} rows, {} head; stop tokens {}\n", c.vocab, c.tied_head ? "tied" : "untied", fmt::join(c.stop_tokens, ", "));
+  fmt::print("architecture   {}: {} layers, hidden {}, {} query and {} KV heads of {}, intermediate {}\n", c.architecture,
+             c.layers, c.hidden, c.heads, c.kv_heads, c.head_dim, c.intermediate);
+  fmt::print("vocabulary     {} rows, {} head; stop tokens {}\n", c.vocab, c.tied_head ? "tied" : "untied",
+             fmt::join(c.stop_tokens, ", "));
   fmt::print("context        {} positions\n", c.max_positions);
 }
 
 void print_description(const model::Description& d, const std::string& path, bool all) {
-  fmt::print("{}: {}, {} file{}, {:.1f} MB\n", path, d.kind, d.files, d.files == 1 ? "" : "s", static_cast<double>(d.bytes) / 1e6);
+  fmt::print("{}: {}, {} file{}, {:.1f} MB\n", path, d.kind, d.files, d.files == 1 ? "" : "s",
+             static_cast<double>(d.bytes) / 1e6);
   if (d.config) print_config(*d.config);
   if (d.kind != "safetensors") {
-    fmt::print("tokenizer      {}\n", d.tokenizer.empty() ? "none" : fmt::format("{}, {} tokens", plain(d.tokenizer), d.tokens));
+    fmt::print("tokenizer      {}\n",
+               d.tokenizer.empty() ? "none" : fmt::format("{}, {} tokens", plain(d.tokenizer), d.tokens));
     fmt::print("chat template  {}\n", d.has_chat_template ? "present" : "none");
   }
   using report::Align;
@@ -97,7 +112,9 @@ void print_description(const model::Description& d, const std::string& path, boo
 int cmd_info(int argc, char** argv) {
   std::string path;
   bool json = false, all = false;
-  Args args("info", "What is in a model folder, a safetensors file or a GGUF file: configuration, tensors, tokenizer. Exit code 3 if it cannot be used.",
+  Args args("info",
+            "What is in a model folder, a safetensors file or a GGUF file: configuration, tensors, tokenizer. Exit code 3 if "
+            "it cannot be used.",
             {"zeroulp info models/smollm2", "zeroulp info model.gguf --tensors", "zeroulp info model.safetensors --json"});
   args.positional("PATH", path, "folder (Hugging Face or zeroulp), .safetensors or .gguf");
   args.flag("--tensors", all, "list every tensor");
