@@ -51,12 +51,6 @@ std::vector<ByteSpan> spans_within(const std::vector<ByteSpan>& spans, ByteSpan 
   return inside;
 }
 
-Result<std::string> read_if_present(const std::filesystem::path& path, uint64_t limit) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return std::string();
-  return read_text_file(path, limit);
-}
-
 }  // namespace
 
 struct Tokenizer::Impl {
@@ -69,6 +63,7 @@ struct Tokenizer::Impl {
   std::vector<uint32_t> prefix, suffix;
   std::vector<Token> tokens;
   Vocabulary added_ids;
+  ChatTemplates chat;
   std::optional<uint32_t> bos, eos;
 
   Status take(TokenizerSpec spec, std::string_view name);
@@ -157,6 +152,8 @@ Result<Tokenizer> Tokenizer::from_files(const TokenizerFiles& files, std::string
     ZU_TRY_ASSIGN(const io::Json json, io::parse_json(*text, name(file)));
     ZU_TRY(impl->read_named_tokens(json, name(file)));
   }
+  ZU_TRY_ASSIGN(impl->chat, ChatTemplates::from_files(files.tokenizer_config_json, files.special_tokens_map_json,
+                                                      files.chat_template_jinja, folder));
   return Tokenizer(std::move(impl));
 }
 
@@ -244,6 +241,7 @@ Result<std::string> Tokenizer::decode(std::span<const uint32_t> ids, const Decod
   return replace_invalid_utf8(bytes).text;
 }
 
+const ChatTemplates& Tokenizer::chat() const { return impl_->chat; }
 uint32_t Tokenizer::size() const { return static_cast<uint32_t>(impl_->tokens.size()); }
 std::string_view Tokenizer::pre_tokenizer() const { return name_of(impl_->pre_tokenizer); }
 std::optional<uint32_t> Tokenizer::bos() const { return impl_->bos; }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tokenizer/chat.h"
 #include "tokenizer/unicode.h"
 
 namespace zeroulp::tokenizer {
@@ -34,12 +35,6 @@ struct Encoding {
 
 struct DecodeOptions {
   bool skip_special = false;
-};
-
-// A rendered chat prompt: text, and which bytes of it came from the messages. Only the rest may yield special tokens.
-struct ChatPrompt {
-  std::string text;
-  std::vector<ByteSpan> content;  // sorted, disjoint
 };
 
 // The files of a model folder that say how to tokenise. Empty: the file is absent.
@@ -64,6 +59,9 @@ class Tokenizer {
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   // Adds nothing around the prompt: chat templates write their own begin-of-text.
   Encoding encode(const ChatPrompt& prompt) const;
+
+  // The model's chat templates; chat().render() makes prompts for encode().
+  const ChatTemplates& chat() const;
 
   // The text of the ids: their bytes together, invalid UTF-8 as U+FFFD. White space is never touched, whatever
   // clean_up_tokenization_spaces says: it would lose text ("x != y" became "x!= y"). An id below size() without a token is
