@@ -21,10 +21,11 @@ constexpr uint64_t kMaxInput = 1ull << 30;
 
 struct Options {
   std::string model, text, file;
-  bool json = false, no_special = false, plain = false, decode = false, skip_special = false;
+  bool json = false, no_special = false, plain = false, decode = false, skip_special = false, chat = false, messages = false;
 };
 
 Result<std::string> read_input(const Args& args, const Options& o) {
+  if (o.decode + o.chat + o.messages > 1) return usage_error("--decode, --chat and --messages exclude each other");
   if (args.given("--text") == args.given("--file")) return usage_error("give either --text or --file (- reads standard input)");
   if (args.given("--text")) return o.text;
   if (o.file != "-") return read_text_file(o.file, kMaxInput);
@@ -55,9 +56,10 @@ std::string spelled(const Tokenizer& tokenizer, uint32_t id) {
   return tokenizer::replace_invalid_utf8(tokenizer.token_bytes(id)).text;
 }
 
-void print_ids(const Options& o, const Tokenizer& tokenizer, const Encoding& encoding) {
+void print_ids(const Options& o, const Tokenizer& tokenizer, const Encoding& encoding, const std::string& prompt) {
   if (o.json) {
     nlohmann::ordered_json out = head(o, tokenizer);
+    if (!prompt.empty()) out["prompt"] = prompt;
     out["invalid_utf8_replaced"] = encoding.replaced;
     out["bytes_without_token"] = encoding.left_out;
     out["ids"] = encoding.ids;
@@ -93,7 +95,13 @@ Status run(const Args& args, const Options& o) {
     ZU_TRY_ASSIGN(const std::vector<uint32_t> ids, parse_ids(input));
     return print_text(o, tokenizer, ids);
   }
-  print_ids(o, tokenizer, tokenizer.encode(input, {.add_special = !o.no_special, .parse_special = !o.plain}));
+  if (o.chat || o.messages) {
+    auto prompt = o.messages ? tokenizer.chat().render(input) : tokenizer.chat().render({{"user", input}});
+    if (!prompt) return std::move(prompt).error();
+    print_ids(o, tokenizer, tokenizer.encode(*prompt), prompt->text);
+    return {};
+  }
+  print_ids(o, tokenizer, tokenizer.encode(input, {.add_special = !o.no_special, .parse_special = !o.plain}), "");
   return {};
 }
 
@@ -110,6 +118,8 @@ int cmd_tokenize(int argc, char** argv) {
   args.flag("--json", o.json, "ids and tokens as JSON (schema zeroulp.tokenize/1)");
   args.flag("--no-special", o.no_special, "leave out what the tokenizer adds around a text, such as begin-of-text");
   args.flag("--plain", o.plain, "text that reads like a special token is plain text");
+  args.flag("--chat", o.chat, "the text is what a user says: its prompt, by the model's chat template");
+  args.flag("--messages", o.messages, "the text is a JSON array of messages: their prompt, by the model's chat template");
   args.flag("--decode", o.decode, "the input is token ids; print their text");
   args.flag("--skip-special", o.skip_special, "with --decode: leave out special tokens");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
