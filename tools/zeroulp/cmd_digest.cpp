@@ -4,10 +4,10 @@
 
 #include "args.h"
 #include "engine/mpi_exchange.h"
-#include "model/seeded.h"
 #include "model_text.h"
 #include "report/json.h"
 #include "verbs.h"
+#include "verify/tiny.h"
 #include "verify/verify.h"
 
 namespace zeroulp::cli {
@@ -20,35 +20,12 @@ struct Options {
   bool mpi = false, force = false;
 };
 
-// Tiny models made from a seed, for other compilers and processors: no file is needed.
-Result<model::QuantizedModel> seeded_model(const std::string& family) {
-  model::SeededShape s;
-  if (family != "llama" && family != "qwen2" && family != "qwen3") return usage_error("seeded models are seeded:llama, seeded:qwen2 and seeded:qwen3");
-  s.architecture = family;
-  s.hidden = 48, s.intermediate = 80, s.heads = 6, s.kv_heads = 2, s.head_dim = 16, s.vocab = 61, s.width = 0, s.key_width = 0;
-  if (family == "qwen2") s.tied_head = false;
-  if (family == "qwen3") s.head_dim = 24, s.window = 100;
-  return model::make_seeded(s, 1);
-}
-
-verify::Workload seeded_workload() {
-  verify::Workload work;
-  work.decode_tokens = 4;
-  int32_t value = 1;
-  for (const int length : {127, 129, 1, 17}) {
-    std::vector<int32_t> prompt;
-    for (int i = 0; i < length; ++i) prompt.push_back(value = (value * 37 + 11) % 61);
-    work.prompts.push_back(prompt);
-  }
-  return work;
-}
-
 Result<verify::Workload> workload_of(const Options& o, bool seeded) {
   if (!o.workload.empty()) {
     ZU_TRY_ASSIGN(const io::Json json, io::read_json_file(o.workload));
     return verify::workload_from_json(json, o.workload);
   }
-  if (seeded) return seeded_workload();
+  if (seeded) return verify::tiny_workload();
   ZU_TRY_ASSIGN(const ModelText text, read_model_text(o.model, o.text));
   return verify::make_workload(text.tokens, {127, 128, 129, 1, 40}, o.decode);
 }
@@ -61,7 +38,7 @@ Result<int> run(Options& o) {
     o.ranks = exchange->size();
   }
   const bool seeded = o.model.starts_with("seeded:");
-  ZU_TRY_ASSIGN(const model::QuantizedModel model, seeded ? seeded_model(o.model.substr(7)) : model::QuantizedModel::open(o.model));
+  ZU_TRY_ASSIGN(const model::QuantizedModel model, seeded ? verify::tiny_model(o.model.substr(7)) : model::QuantizedModel::open(o.model));
   ZU_TRY_ASSIGN(const verify::Workload work, workload_of(o, seeded));
   o.config.threads = static_cast<int>(o.threads);
   o.config.batch = static_cast<int>(o.batch);
