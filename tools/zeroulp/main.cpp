@@ -21,6 +21,7 @@ struct Verb {
 
 constexpr Verb kVerbs[] = {
     {"verify", cmd_verify, "is it still the same model? digests over every axis, foreign epilogues, quality"},
+    {"run", cmd_run, "generate text; the same bits on every kernel, batch, thread count and machine"},
     {"digest", cmd_digest, "the digest log of one configuration"},
     {"diff", cmd_diff, "what changed between two checkpoints, tensor files or digest logs"},
     {"doctor", cmd_doctor, "what can run on this machine, and why the rest cannot"},
