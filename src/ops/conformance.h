@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "num/digest.h"
 #include "ops/op.h"
 
 namespace zeroulp::ops::conformance {
@@ -93,18 +94,27 @@ struct Outcome {
   std::string skipped;  // why it did not run; empty: it ran
   int64_t cases = 0, cases_differing = 0, elements = 0, differing = 0;
   std::optional<Difference> first;
+  std::string digest;  // the reference: SHA-256 of all outputs of all cases
 };
+inline constexpr std::string_view kReference = "reference";
 
 // Counts what differs between the outputs of the reference and those of a variant in one case.
 void compare(const CaseInfo& info, const Outputs& want, const Outputs& got, Outcome& outcome);
 
-// Runs the variants that this processor can run on every case; the entry called "reference" is what they are compared with and gets no
-// outcome of its own. With `only_first` a variant is left alone after its first difference.
+// Adds a case's outputs to a digest.
+void add_to_digest(num::Sha256& digest, const Outputs& outputs);
+
+// Runs the variants that this processor can run on every case. The first outcome is that of the reference, which the others are compared
+// with; its digest is the same on every machine and with every compiler. With `only_first` a variant is left alone after its first
+// difference.
 template <class Fn>
 std::vector<Outcome> run(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>> variants,
                          const CpuFeatures& cpu, bool only_first = false) {
-  std::vector<Outcome> outcomes;
-  std::vector<Fn*> kernels;
+  std::vector<Outcome> outcomes(1);
+  outcomes[0].op = op;
+  outcomes[0].variant = kReference;
+  std::vector<Fn*> kernels = {reference};
+  num::Sha256 digest;
   for (const Variant<Fn>& v : variants) {
     if (v.run == reference) continue;
     Outcome outcome;
@@ -115,16 +125,18 @@ std::vector<Outcome> run(std::string_view op, Cases<Fn>* cases, Fn* reference, s
     kernels.push_back(v.run);
   }
   cases([&](const CaseInfo& info, const Call<Fn>& call) {
-    std::optional<Outputs> want;  // made when the first variant needs it
-    for (size_t i = 0; i < kernels.size(); ++i) {
-      Outcome& outcome = outcomes[i];
-      if (!outcome.skipped.empty() || (only_first && outcome.differing > 0)) continue;
-      if (!want) call(reference, want.emplace());
+    Outputs want;
+    call(reference, want);
+    add_to_digest(digest, want);
+    compare(info, want, want, outcomes[0]);
+    for (size_t i = 1; i < kernels.size(); ++i) {
+      if (!outcomes[i].skipped.empty() || (only_first && outcomes[i].differing > 0)) continue;
       Outputs got;
       call(kernels[i], got);
-      compare(info, *want, got, outcome);
+      compare(info, want, got, outcomes[i]);
     }
   });
+  outcomes[0].digest = digest.hex();
   return outcomes;
 }
 
