@@ -9,7 +9,7 @@ case $compiler in
   clang) cxx=clang++ ;;
   aarch64)
     cxx=aarch64-linux-gnu-g++ launcher=qemu-aarch64
-    toolchain="-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 
+    toolchain="-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64
       -DCMAKE_LIBRARY_ARCHITECTURE=aarch64-linux-gnu"
     export PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig
     command -v qemu-aarch64 >/dev/null || { echo "no qemu-aarch64 here (package qemu-user)"; exit 77; }
