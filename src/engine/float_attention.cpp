@@ -9,6 +9,7 @@ namespace zeroulp::engine {
 namespace {
 
 constexpr int64_t kQueryRows = 8 * kTileRows;  // of one task
+constexpr int64_t kLeastWork = 1 << 17;        // products of a thread's part
 
 constexpr int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -71,7 +72,9 @@ Panels FloatCache::values(int64_t kv_head, int64_t first, int64_t last) const {
 void FloatAttention::run(ThreadPool& pool, const float* q, int64_t q_stride, int64_t first, int64_t rows, const FloatCache& cache,
                          float* out) const {
   const int64_t blocks = round_up(rows, kQueryRows) / kQueryRows;
-  pool.parallel_for(heads * blocks, 1, [&](int64_t begin, int64_t end, int) {
+  // A part too small to be worth waking a thread for goes to another.
+  const int64_t work = std::min(rows, kQueryRows) * (first + rows) * head_dim;
+  pool.parallel_for(heads * blocks, std::max<int64_t>(1, kLeastWork / work), [&](int64_t begin, int64_t end, int) {
     Scratch scratch;
     for (int64_t task = begin; task < end; ++task) {
       const int64_t from = task % blocks * kQueryRows;
