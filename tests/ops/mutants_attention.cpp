@@ -157,7 +157,7 @@ void mutant(const Args& g) {
                          g.q_scales[row * g.q_scales_stride + head], out))
         continue;
       std::fill(out, out + g.layout.d, num::kBf16Nan);
-      g.faults[row] = 1;
+      g.faults[row * g.faults_stride] = 1;
     }
   }
 }

@@ -60,10 +60,11 @@ void visit_problem(const Visit<Fn>& visit, Kind kind, const std::string& name, c
           for (const auto& block : p.blocks) pages.push_back(block.data());
           const int64_t out_stride = p.group * p.layout.d + 5;
           Guarded<uint16_t> y(p.rows * out_stride);
-          Guarded<uint8_t> faults(p.rows);
+          constexpr int64_t kFaultsStride = 3;
+          Guarded<uint8_t> faults(p.rows * kFaultsStride);
           run({p.layout, p.rows, p.group, p.first_position, p.window, score_constant(p.layout.d, p.layout.key_width),
                p.q.data(), p.q_stride(), p.q_scales.data(), p.group, pages.data(), Problem::kPageOffset, y.data(), out_stride,
-               faults.data()});
+               faults.data(), kFaultsStride});
           out.add("out", y);
           out.add("faults", faults);
         });
