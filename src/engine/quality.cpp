@@ -149,6 +149,8 @@ void summarise(const std::vector<WindowScore>& windows, bool compared, Quality& 
     if (*end) *end = std::exp2(**end) - 1;
   q.kl = with_interval(kl_sum / static_cast<double>(q.positions), kl);
   q.top1 = with_interval(static_cast<double>(q.top1_equal) / static_cast<double>(q.positions), top1);
+  if (q.kl.low) q.kl.low = std::max(*q.kl.low, 0.0);
+  if (q.top1.high) q.top1.high = std::min(*q.top1.high, 1.0);
 }
 
 }  // namespace

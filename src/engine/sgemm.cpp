@@ -221,7 +221,8 @@ void sgemm(const PackedRows& x, const Panels& w, int64_t first_panel, int64_t la
       for (int64_t g = 0; g < x.groups(); ++g) {
         const int64_t rows = std::min(kTileRows, x.rows() - g * kTileRows);
         run.of(rows)({x.group(block, g), w0, w1, k_count, tile});
-        store(tile, rows, columns_here, block > 0, y + g * kTileRows * y_stride + p * kPanelColumns, y_stride);
+        float* to = y + g * kTileRows * y_stride + p * kPanelColumns;
+        run_widest([&]() ZU_INLINE { store(tile, rows, columns_here, block > 0, to, y_stride); });
       }
     }
   }

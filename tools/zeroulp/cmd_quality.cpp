@@ -94,9 +94,10 @@ io::Json to_json(const Quality& q) {
   return out;
 }
 
-std::string interval(const Estimate& e, double unit, int digits) {
+std::string interval(const Estimate& e, double unit, int digits, bool sign = false) {
   if (!e.low) return "";
-  return fmt::format("   [{:+.{}f}, {:+.{}f}]", *e.low * unit, digits, *e.high * unit, digits);
+  const double low = *e.low * unit, high = *e.high * unit;
+  return sign ? fmt::format("   [{:+.{}f}, {:+.{}f}]", low, digits, high, digits) : fmt::format("   [{:.{}f}, {:.{}f}]", low, digits, high, digits);
 }
 
 void print_quality(const Options& o, const Text& text, const engine::QualityText& windows, const AnyModel& m, const AnyModel* reference,
@@ -114,11 +115,11 @@ void print_quality(const Options& o, const Text& text, const engine::QualityText
     return;
   }
   fmt::print("perplexity  {:.4f} against {:.4f}: {:+.3f} %{}\n", q.perplexity, q.reference_perplexity, 100 * q.perplexity_change.value,
-             interval(q.perplexity_change, 100, 3));
+             interval(q.perplexity_change, 100, 3, true));
   fmt::print("KL          {:.5f} nats per token{}\n", q.kl.value, interval(q.kl, 1, 5));
   fmt::print("top-1       {:.2f} % the same{}\n", 100 * q.top1.value, interval(q.top1, 100, 2));
   fmt::print("worst       window {}, position {}: KL {:.4f}\n", q.worst.window, q.worst.position, q.worst.kl);
-  fmt::print("Brackets hold 95 % confidence intervals over windows.\n");
+  if (q.kl.low) fmt::print("Brackets hold 95 % confidence intervals over windows.\n");
 }
 
 Status run(const Options& o) {
