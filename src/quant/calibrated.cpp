@@ -49,18 +49,18 @@ CalibratedRun::CalibratedRun(const model::Checkpoint& checkpoint, const Options&
       kernels_(kernels),
       pool_(pool),
       widths_(linear_widths(options, config_)),
-      teacher_(config_, kernels, pool, static_cast<int64_t>(calibration.tokens.size()), calibration.window) {
+      teacher_(config_, kernels, pool, static_cast<int64_t>(calibration.fitted().size()), calibration.window) {
   if (options.gptq) student_.emplace(config_, kernels, pool, teacher_.tokens(), calibration.window);
 }
 
 Status CalibratedRun::start(const model::QuantizedLinear& embedding) {
   const auto k = static_cast<size_t>(config_.hidden);
-  for (size_t t = 0; t < calibration_.tokens.size(); ++t) {
-    const int64_t token = calibration_.tokens[t];
+  for (size_t t = 0; t < calibration_.fitted().size(); ++t) {
+    const int64_t token = calibration_.fitted()[t];
     ZU_TRY_ASSIGN(const auto row, checkpoint_.float_rows(model::kEmbeddingName, token, token + 1));
     for (size_t j = 0; j < k; ++j) teacher_.x[t * k + j] = num::float_to_bf16(row[j]);
   }
-  if (student_) student_->embed(calibration_.tokens, embedding);
+  if (student_) student_->embed(calibration_.fitted(), embedding);
   return {};
 }
 

@@ -86,7 +86,8 @@ io::Json to_json(const Options& o) {
           {"widths", o.widths},
           {"key_width", o.key_width},
           {"rounding", o.gptq ? "gptq" : "nearest"},
-          {"smooth", o.smooth ? io::Json(*o.smooth) : io::Json(nullptr)}};
+          {"smooth", o.smooth ? io::Json(*o.smooth) : io::Json(nullptr)},
+          {"budget", o.budget ? io::Json(*o.budget) : io::Json(nullptr)}};
 }
 
 io::Json to_json(const Calibration& c) {
@@ -94,6 +95,7 @@ io::Json to_json(const Calibration& c) {
   return {{"text_sha256", c.text_sha256},
           {"first_token", c.first_token},
           {"tokens", c.tokens.size()},
+          {"held_out", c.held_out},
           {"window", c.window}};
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,10 @@ struct Calibration {
   int64_t first_token = 0;   // of the text's tokens
   std::string text_sha256;   // of the whole text file
   int64_t window = 1024;     // tokens that see each other
+  int64_t held_out = 0;      // the last of `tokens`: only measured on, for the choice of widths
+
+  std::span<const int32_t> fitted() const { return std::span(tokens).first(tokens.size() - static_cast<size_t>(held_out)); }
+  std::span<const int32_t> measured() const { return std::span(tokens).last(static_cast<size_t>(held_out)); }
 };
 
 struct Options {
@@ -31,10 +36,11 @@ struct Options {
   int key_width = 15;
   bool gptq = false;
   std::optional<double> smooth;  // alpha of the smoothing of linears' inputs; absent: none
+  std::optional<double> budget;  // mean KL up to which inputs are narrowed to 8 bits (quant/budget.h); widths must then be 15
 };
 
 inline constexpr double kDefaultAlpha = 0.5;
-inline constexpr std::string_view kProfiles[] = {"w8a15-free", "w8a8-po2", "w8a15-po2", "w8a8-free", "both-po2"};
+inline constexpr std::string_view kProfiles[] = {"w8a15-free", "w8a8-po2", "w8a15-po2", "w8a8-free"};
 
 // A profile's options. `exponent` ("ceil", "lsq", "nearest") is for power-of-two scales; empty: the profile's own rule.
 Result<Options> profile_options(std::string_view profile, std::string_view exponent);

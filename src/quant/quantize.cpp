@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "base/interrupt.h"
 #include "model/tensor_names.h"
 #include "num/digest.h"
+#include "quant/budget.h"
 #include "quant/calibrated.h"
 #include "quant/layer_weights.h"
 #include "quant/partial.h"
@@ -152,6 +155,8 @@ class Converter {
     header.linear_widths = linear_widths(job_.options, config_);
     header.key_widths.assign(static_cast<size_t>(config_.layers), job_.options.key_width);
     header.recipe = recipe();
+    if (job_.options.budget) ZU_TRY(choose_by_budget(header, tensors));
+    if (is_mixed(header.linear_widths)) header.profile = "mixed";
     ZU_TRY_ASSIGN(const auto quantized, model::QuantizedModel::assemble(std::move(header), std::move(tensors), job_.out.string()));
     ZU_TRY_ASSIGN(AtomicFolder folder, AtomicFolder::create(job_.out, job_.force));
     ZU_TRY(quantized.save(folder.temporary()));
@@ -160,6 +165,26 @@ class Converter {
     outcome_.identity = quantized.identity();
     outcome_.weight_bytes = quantized.weight_bytes();
     return {};
+  }
+
+  Status choose_by_budget(model::QuantizedHeader& header, const model::TensorMap& tensors) {
+    BudgetJob job{*job_.options.budget, job_.calibration.measured(), job_.calibration.window, job_.threads, {}};
+    job.progress = [this](int64_t done, int64_t total) {
+      if (job_.progress) job_.progress("measuring widths", done, total);
+    };
+    ZU_TRY_ASSIGN(WidthChoice choice, choose_widths(checkpoint_, header, tensors, job));
+    header.linear_widths = std::move(choice.widths);
+    header.recipe["width_choice"] = choice.measured;
+    outcome_.width_choice = std::move(choice.measured);
+    return {};
+  }
+
+  // Different widths; the head's own does not count.
+  static bool is_mixed(const std::map<std::string, int>& widths) {
+    std::set<int> seen;
+    for (const auto& [name, width] : widths)
+      if (name != "head") seen.insert(width);
+    return seen.size() > 1;
   }
 
   Status keep_files(const fs::path& folder) const {
@@ -202,6 +227,7 @@ Result<Outcome> quantize(const model::Checkpoint& checkpoint, const Job& job) {
     return bad_input(fmt::format("{}: exists already; add --force to replace it", job.out.string()));
   if (job.calibration.tokens.empty() && (job.options.gptq || job.options.smooth))
     return usage_error("calibration text is missing");
+  if (job.options.budget && job.calibration.held_out == 0) return usage_error("--budget measures on calibration text: give --calibration FILE");
   return Converter(checkpoint, job).run();
 }
 

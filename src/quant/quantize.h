@@ -20,7 +20,7 @@ struct Job {
   Calibration calibration;  // no tokens: none
   int threads = 1;
   bool force = false, resume = false;
-  // Called between layers: what is being done, and how many of how many layers are done.
+  // Called between layers, or measurements: what is being done, and how many of how many are done.
   std::function<void(std::string_view stage, int64_t done, int64_t total)> progress;
 };
 
@@ -28,6 +28,7 @@ struct Outcome {
   std::string identity;
   int64_t weight_bytes = 0;
   int64_t layers_resumed = 0;  // taken over from an interrupted conversion
+  io::Json width_choice;       // what --budget measured; null without it
 };
 
 Result<Outcome> quantize(const model::Checkpoint& checkpoint, const Job& job);

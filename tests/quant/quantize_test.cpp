@@ -192,6 +192,33 @@ TEST_F(QuantizeTest, GptqAndSmoothingMoveCodes) {
     }
 }
 
+TEST_F(QuantizeTest, BudgetNarrowsAsFarAsMeasured) {
+  const auto checkpoint = make("qwen2");
+  const auto narrowed = [&](double budget, double& kl, double& wide_kl) {
+    Job j = job("w8a15-free");
+    j.force = true;
+    j.options.budget = budget;
+    j.calibration = calibration();
+    j.calibration.held_out = 24;
+    const auto outcome = quantize(checkpoint, j);
+    EXPECT_TRUE(outcome) << outcome.error().text;
+    const auto m = model::QuantizedModel::open(j.out);
+    EXPECT_TRUE(m) << m.error().text;
+    kl = m->header().recipe["width_choice"]["kl"].get<double>();
+    wide_kl = m->header().recipe["width_choice"]["kl_all_15"].get<double>();
+    const auto& widths = m->header().linear_widths;
+    return std::count_if(widths.begin(), widths.end(), [](const auto& w) { return w.second == 8; });
+  };
+  double all_kl, some_kl, wide_kl;
+  EXPECT_EQ(narrowed(10, all_kl, wide_kl), 15) << "nothing exceeds this budget";
+  ASSERT_GT(all_kl, wide_kl);
+  const double between = (all_kl + wide_kl) / 2;
+  const auto some = narrowed(between, some_kl, wide_kl);
+  EXPECT_LE(some_kl, between);
+  EXPECT_GT(some, 0);
+  EXPECT_LT(some, 15);
+}
+
 TEST_F(QuantizeTest, AsksForTextWhereItNeedsIt) {
   const auto checkpoint = make("llama");
   Job j = job("w8a15-po2");

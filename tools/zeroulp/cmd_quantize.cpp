@@ -24,6 +24,7 @@ struct Options {
   int64_t key_width = 0, threads = std::max(1u, std::thread::hardware_concurrency());
   int64_t calibration_tokens = 8192, calibration_from = 0, calibration_window = 1024;
   std::vector<std::string> widths;
+  double budget = 0;
   bool gptq = false, no_gptq = false, force = false, resume = false, json = false;
 };
 
@@ -48,8 +49,13 @@ Result<quant::Options> conversion_options(const Options& o, const model::ModelCo
   options.gptq = o.gptq || (!o.no_gptq && (options.gptq || calibrated));
   if (!o.smooth.empty()) {
     ZU_TRY_ASSIGN(options.smooth, parse_alpha(o.smooth));
-  } else if (calibrated && !options.smooth && quant::has_narrow_linear(options, config)) {
+  } else if (calibrated && !options.smooth && (o.budget > 0 || quant::has_narrow_linear(options, config))) {
     options.smooth = quant::kDefaultAlpha;
+  }
+  if (o.budget > 0) {
+    if (options.width != 15 || !options.widths.empty())
+      return usage_error("--budget chooses the widths itself: use a w8a15 profile and no --width");
+    options.budget = o.budget;
   }
   if (!calibrated && (options.gptq || options.smooth))
     return usage_error(
@@ -69,6 +75,10 @@ Result<quant::Calibration> read_calibration(const Options& o) {
   c.text_sha256 = sha.hex();
   c.first_token = o.calibration_from;
   c.window = o.calibration_window;
+  // A quarter for measuring widths, in whole windows.
+  if (o.budget > 0) c.held_out = std::max<int64_t>(1, o.calibration_tokens / 4 / c.window) * c.window;
+  if (c.held_out >= o.calibration_tokens)
+    return usage_error(fmt::format("--budget measures on a quarter of the calibration text, at least a window of {} tokens", c.window));
   const auto available = static_cast<int64_t>(encoding.ids.size());
   if (available < o.calibration_from + o.calibration_tokens)
     return bad_input(fmt::format("{}: has {} tokens; tokens {} to {} are asked for (--calibration-from, --calibration-tokens)", o.calibration,
@@ -85,7 +95,7 @@ class ProgressLine {
     if (stage != stage_ || !progress_) {
       progress_.reset();
       stage_ = stage;
-      progress_ = std::make_unique<report::Progress>(stage_, static_cast<uint64_t>(total), "layers");
+      progress_ = std::make_unique<report::Progress>(stage_, static_cast<uint64_t>(total), stage_ == "measuring widths" ? "measurements" : "layers");
     }
     progress_->set(static_cast<uint64_t>(done));
   }
@@ -104,8 +114,15 @@ void print_outcome(const Options& o, const quant::Job& job, const quant::Outcome
     report.body["identity"] = outcome.identity;
     report.body["weight_bytes"] = outcome.weight_bytes;
     report.body["layers_resumed"] = outcome.layers_resumed;
+    report.body["width_choice"] = outcome.width_choice;
     fmt::print("{}", report::json_text(report.finished()));
     return;
+  }
+  if (!outcome.width_choice.is_null()) {
+    const auto share = [&](const char* key) { return outcome.width_choice[key].get<double>(); };
+    fmt::print("8-bit inputs for {:.1f} % of the multiply-adds: KL {:.5f} measured on {} tokens ({:.5f} with 15 bits everywhere)\n",
+               100 * share("multiply_adds_8") / share("multiply_adds"), share("kl"), outcome.width_choice["tokens"].get<int64_t>(),
+               share("kl_all_15"));
   }
   fmt::print("{}: {}, {:.1f} MB, identity {}\n", o.out, job.options.profile, static_cast<double>(outcome.weight_bytes) / 1e6, outcome.identity);
 }
@@ -138,6 +155,7 @@ int cmd_quantize(int argc, char** argv) {
   args.choice("--profile", o.profile, {std::begin(quant::kProfiles), std::end(quant::kProfiles)}, "weight scales and activation widths");
   args.option("--exponent", o.exponent, "rule for power-of-two scales: ceil (no code is clipped), lsq (least squares) or nearest (clips)");
   args.option("--width", o.widths, "NAME=8 or NAME=15: input width of q_proj, layers.3.q_proj or head; may be repeated");
+  args.option("--budget", o.budget, "narrow inputs to 8 bits as far as the KL against MODEL stays below this; measured on calibration text", 0, 100);
   args.option("--key-width", o.key_width, "bits of cached keys, 8 or 15; 0: the profile's", 0, 15);
   args.option("--calibration", o.calibration, "text that GPTQ and smoothing look at; giving it turns GPTQ on");
   args.option("--calibration-tokens", o.calibration_tokens, "tokens of it to use", 1, int64_t{1} << 22);
