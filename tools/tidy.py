@@ -28,8 +28,6 @@ LINES_WARNED, BYTES_ALLOWED = 700, 2 << 20
 ROUNDING_ALLOWED = {
     ("src/model/gguf_config.cpp", "clamp"): "recognises llama3's RoPE rule in a file; computes nothing that a model uses",
     ("src/model/rope.cpp", "clamp"): "part of the YaRN formula, evaluated once per model",
-    ("src/quant/gptq.cpp", "clamp"): "chooses codes when a model is made; the contract starts from the codes",
-    ("src/quant/gptq.cpp", "nearbyint"): "the same",
     ("src/ops/sample/sample.cpp", "nearbyint"): "turns the user's top-p into 65536ths, once per request",
 }
 # Paths whose content speaks of hosts or of a machine's folders with reason.

@@ -1,13 +1,12 @@
 #include "quant/gptq.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <span>
 
 #include "base/check.h"
 #include "engine/widest.h"
-#include "num/weight_scale.h"
+#include "num/calibration.h"
 
 namespace zeroulp::quant {
 namespace {
@@ -67,7 +66,7 @@ void decide_block(Group& g, const LowerMatrix& l, int64_t begin, int64_t end) {
     const double* f = g.feedback + (j - begin) * kPanel;
     double* d = g.errors + j * kPanel;
     for (int64_t r = 0; r < kPanel; ++r) {
-      const double q = std::clamp(std::nearbyint((w[r] + f[r]) / g.scales[r]), -127.0, 127.0);
+      const double q = num::feedback_code(w[r] + f[r], g.scales[r]);
       g.codes[(j - begin) * kPanel + r] = static_cast<int8_t>(q);
       d[r] = w[r] - q * g.scales[r];
     }

@@ -8,7 +8,7 @@
 
 #include "num/bf16.h"
 #include "num/bits.h"
-#include "num/round.h"
+#include "num/calibration.h"
 
 namespace zeroulp::quant {
 namespace {
@@ -35,7 +35,7 @@ std::vector<int16_t> fixed_points(const InputRows& x, const std::vector<int>& ex
   for_pieces(x, pool, [&](int64_t first, int64_t rows, const float* values, int) {
     int16_t* to = out.data() + first * x.k;
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t j = 0; j < x.k; ++j) *to++ = fixed_point(*values++, exponents[static_cast<size_t>(j)]);
+      for (int64_t j = 0; j < x.k; ++j) *to++ = num::fixed_point(*values++, exponents[static_cast<size_t>(j)]);
   });
   return out;
 }
@@ -105,14 +105,9 @@ std::vector<int> fixed_point_exponents(std::span<const float> maxima) {
   std::vector<int> out;
   for (const float a : maxima) {
     const int exponent = std::max(1, static_cast<int>(num::bits_of(a) >> 23)) - 127;  // a < 2^(exponent + 1)
-    out.push_back(a == 0 ? 0 : kFixedBits - 1 - exponent);
+    out.push_back(a == 0 ? 0 : num::kFixedBits - 1 - exponent);
   }
   return out;
-}
-
-int16_t fixed_point(float x, int exponent) {
-  const int32_t code = num::rne(num::ldexp_rn(x, exponent));
-  return static_cast<int16_t>(std::clamp(code, -((1 << kFixedBits) - 1), (1 << kFixedBits) - 1));
 }
 
 Result<Hessian> hessian_of(const InputRows& x, ThreadPool& pool) {

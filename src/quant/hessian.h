@@ -12,8 +12,7 @@
 
 namespace zeroulp::quant {
 
-// A value of channel j counts as the integer rne(x * 2^exponents[j]), at most 2^15 - 1 in magnitude.
-inline constexpr int kFixedBits = 15;
+// A value of channel j counts as the integer num::fixed_point(x, exponents[j]), at most 2^15 - 1 in magnitude.
 // Integer sums stay below 2^53, so binary64 holds them exactly: 2^30 a product.
 inline constexpr int64_t kMaxHessianRows = int64_t{1} << 22;
 
@@ -29,9 +28,6 @@ std::vector<float> channel_maxima(const InputRows& x, ThreadPool& pool);
 
 // The fixed point of each channel: its maximum lands in [2^14, 2^15). 0 for a channel of zeros.
 std::vector<int> fixed_point_exponents(std::span<const float> maxima);
-
-// Saturates at 2^15 - 1, which values just below a power of two would round up to.
-int16_t fixed_point(float x, int exponent);
 
 // Channels by ascending second moment, ties by index: the column that GPTQ decides first, the largest, comes last.
 struct Hessian {

@@ -7,6 +7,7 @@
 
 #include "num/bf16.h"
 #include "num/bits.h"
+#include "num/calibration.h"
 #include "ops/nll/contract.h"
 
 namespace zeroulp::quant {
@@ -124,8 +125,7 @@ std::vector<int> balanced(const std::vector<float>& inputs, const std::vector<fl
   std::vector<int> out;
   for (size_t j = 0; j < inputs.size(); ++j) {
     const auto x = static_cast<double>(log2_q24(std::max(inputs[j], 1e-5f))), w = static_cast<double>(log2_q24(std::max(weights[j], 1e-8f)));
-    const double s = std::nearbyint((alpha * x - (1 - alpha) * w) * 0x1p-24);
-    out.push_back(static_cast<int>(std::clamp(s, -1.0 * kMaxShift, 1.0 * kMaxShift)));
+    out.push_back(num::nearest_shift(alpha * x - (1 - alpha) * w, -kMaxShift, kMaxShift));
   }
   return out;
 }
@@ -155,7 +155,7 @@ void choose_key_shifts(Shifts& s, const model::ModelConfig& c, const ChannelMaxi
     std::vector<int64_t> sorted = logs;
     std::sort(sorted.begin(), sorted.end());
     const int64_t median = sorted[static_cast<size_t>((half - 1) / 2)];
-    for (const int64_t l : logs) s.keys.push_back(static_cast<int>(std::clamp(std::nearbyint(static_cast<double>(l - median) * 0x1p-24), -3.0, 6.0)));
+    for (const int64_t l : logs) s.keys.push_back(num::nearest_shift(static_cast<double>(l - median), -3, 6));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "num/bf16.h"
+#include "num/calibration.h"
 #include "num/philox.h"
 
 namespace zeroulp::quant {
@@ -48,8 +49,8 @@ TEST(Hessian, IsTheExactSumInIntegers) {
         const auto a = static_cast<size_t>(h->order[static_cast<size_t>(i)]), b = static_cast<size_t>(h->order[static_cast<size_t>(j)]);
         __int128 sum = 0;
         for (size_t t = 0; t < x.size(); t += static_cast<size_t>(k))
-          sum += static_cast<__int128>(fixed_point(num::bf16_to_float(x[t + a]), exponents[a])) *
-                 fixed_point(num::bf16_to_float(x[t + b]), exponents[b]);
+          sum += static_cast<__int128>(num::fixed_point(num::bf16_to_float(x[t + a]), exponents[a])) *
+                 num::fixed_point(num::bf16_to_float(x[t + b]), exponents[b]);
         ASSERT_EQ(h->matrix.row(i)[j], std::ldexp(static_cast<double>(static_cast<int64_t>(sum)), -exponents[a] - exponents[b]));
       }
     // Backwards and on three threads: the same bits.
@@ -66,10 +67,10 @@ TEST(Hessian, IsTheExactSumInIntegers) {
 TEST(Hessian, FixedPointUsesAllBitsAndNeverMore) {
   for (const float a : {1.0f, 1.984375f, 0x1.fffffep0f, 3.0f, 0x1p-30f, 0x1.fep127f, 0x1p-133f}) {
     const int exponent = fixed_point_exponents(std::vector{a})[0];
-    const int32_t code = fixed_point(a, exponent);
-    EXPECT_LT(code, 1 << kFixedBits) << a;
+    const int32_t code = num::fixed_point(a, exponent);
+    EXPECT_LT(code, 1 << num::kFixedBits) << a;
     if (a >= 0x1p-126f) {
-      EXPECT_GE(code, 1 << (kFixedBits - 1)) << a;
+      EXPECT_GE(code, 1 << (num::kFixedBits - 1)) << a;
     }
   }
   EXPECT_EQ(fixed_point_exponents(std::vector{0.0f})[0], 0);
