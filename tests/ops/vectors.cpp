@@ -148,7 +148,7 @@ Json run(attention::Fn* fn, const Json& in) {
       {queries.data(), d, rows * group, d, 15, num::kAttentionRange, nullptr, q.data(), d, q_scales.data(), q_faults.data()});
   std::vector<uint16_t> out(queries.size());
   fn({layout, rows, group, size_of(in, "first_position"), size_of(in, "window"), attention::score_constant(d, layout.key_width),
-      q.data(), group * d, q_scales.data(), group, pages.data(), 0, out.data(), group * d, faults.data()});
+      q.data(), group * d, q_scales.data(), group, pages.data(), 0, out.data(), group * d, faults.data(), 1});
   return {{"out", hex(out)}, {"faults", std::vector<int>(faults.begin(), faults.end())}};
 }
 
