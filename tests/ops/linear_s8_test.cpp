@@ -160,7 +160,7 @@ TEST(LinearS8, EveryShapeStrideAndOutput) {
           if (output == Output::kPartial && with_bias) continue;
           const Guarded<uint8_t> want = run(x, reference, output, x.rows, x.n);
           for (const Variant<Fn>& v : variants_here())
-            for (int64_t rows : {1, 2, 3, 4, 5, 8, 11, 12, 13, 19, 30})
+            for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 19, 30})
               for (int64_t n : {1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 64, 65}) {
                 if (rows > x.rows || n > x.n || (huge && rows * n > 150 && n != 33)) continue;
                 const Guarded<uint8_t> got = run(x, v.run, output, rows, n);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kVector = 64;           // bytes
 constexpr int64_t kPanel = 64;            // few rows: channels whose sums wait for the epilogue
-constexpr int64_t kFewRows = 11;          // up to here packing the weights does not pay
+constexpr int64_t kFewRows = 5;          // up to here packing the weights does not pay
 constexpr int64_t kChunkBytes = 1 << 20;  // activation planes that are worked on together: they stay in the second-level cache
 constexpr int64_t kNarrowK = 1040;        // up to here 128 * hi + lo stays inside int32
 static_assert(kNarrowK * 16256 * 127 < (int64_t{1} << 31));
@@ -210,7 +210,9 @@ void panel_rows(const Args& a, int64_t row, int64_t count, int64_t channel, int6
     r += times * rows;
   };
   sweep(panel_tiles<P, 12>, 12 / P);
-  sweep(panel_tiles<P, 6>, 6 / P);
+  sweep(panel_tiles<P, 8>, 8 / P);
+  sweep(panel_tiles<P, 4>, 4 / P);
+  sweep(panel_tiles<P, 2>, 2 / P);
   sweep(panel_tiles<P, P>, 1);
 }
 
