@@ -33,11 +33,15 @@ def runs(single):
     return out
 
 
+def braces(row):
+    return "{" + ",".join(braces(v) if isinstance(v, list) else f"0x{v:X}" if v > 9 else str(v) for v in row) + "}"
+
+
 def write(out, name, kind, rows):
     out.write(f"\nconstexpr {kind} {name}[] = {{")
     line = ""
     for row in rows:
-        cell = "{" + ",".join(f"0x{v:X}" if v > 9 else str(v) for v in row) + "},"
+        cell = braces(row) + ","
         if len(line) + len(cell) > 118:
             out.write("\n  " + line)
             line = ""
@@ -53,7 +57,7 @@ def main():
             found = changed(how)
             write(out, f"k{how.capitalize()}Runs", "CaseRun", runs({c: m[0] for c, m in found.items() if len(m) == 1}))
             write(out, f"k{how.capitalize()}Long", "LongCase",
-                  [[c, *m, *[0] * (3 - len(m))] for c, m in sorted(found.items()) if len(m) > 1])
+                  [[c, m + [0] * (3 - len(m))] for c, m in sorted(found.items()) if len(m) > 1])
 
 
 if __name__ == "__main__":

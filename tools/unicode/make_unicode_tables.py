@@ -123,11 +123,15 @@ def class_ranges(classes):
     return out
 
 
+def braces(row):
+    return "{" + ",".join(braces(v) if isinstance(v, list) else f"0x{v:X}" if v > 9 else str(v) for v in row) + "}"
+
+
 def write_array(out, name, kind, rows, comment):
     out.write(f"\n// {comment}\nconstexpr {kind} {name}[] = {{")
     line = ""
     for row in rows:
-        cell = "{" + ",".join(f"0x{v:X}" if v > 9 else str(v) for v in row) + "},"
+        cell = braces(row) + ","
         if len(line) + len(cell) > 118:
             out.write("\n  " + line)
             line = ""
@@ -154,7 +158,7 @@ def main():
         write_array(out, "kCombining", "CombiningRange", class_ranges(combining_classes(decomposed)),
                     "canonical combining classes other than 0")
         write_array(out, "kDecomposed", "Decomposition",
-                    [[c, *d] + [0] * (4 - len(d)) for c, d in sorted(decomposed.items())],
+                    [[c, d + [0] * (4 - len(d))] for c, d in sorted(decomposed.items())],
                     "full canonical decompositions, Hangul syllables left out; 0 ends a shorter one")
         write_array(out, "kComposed", "Composition", [[a, b, c] for (a, b), c in sorted(compositions(decomposed).items())],
                     "canonical compositions of two, Hangul left out")

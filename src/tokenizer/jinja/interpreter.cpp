@@ -230,7 +230,8 @@ class Interpreter {
     const Budget::Nesting nesting(budget());
     if (a.positional.size() > s.parameters.size())
       throw TemplateError(fmt::format("{} takes {} arguments, not {}", name, s.parameters.size(), a.positional.size()));
-    for (const auto& [key, value] : a.named) {
+    for (const auto& argument : a.named) {
+      const std::string& key = argument.first;
       const auto named = std::find_if(s.parameters.begin(), s.parameters.end(), [&](const Parameter& p) { return p.name == key; });
       if (named == s.parameters.end() && key != "caller") throw TemplateError(fmt::format("{} has no parameter {}", name, in_quotes(key)));
       if (named - s.parameters.begin() < static_cast<ptrdiff_t>(a.positional.size()))
