@@ -52,7 +52,7 @@ pre { font: 13.5px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberatio
 .scroll { overflow-x: auto; margin: 14px 0; background: linear-gradient(to right, var(--card) 24px, transparent) left / 48px 100% no-repeat local, linear-gradient(to left, var(--card) 24px, transparent) right / 48px 100% no-repeat local, linear-gradient(to right, var(--line), transparent) left / 14px 100% no-repeat, linear-gradient(to left, var(--line), transparent) right / 14px 100% no-repeat; }
 table { border-collapse: collapse; width: 100%; font-size: 14.5px; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding: 0 0 8px; font-size: 15px; }
-th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; border-bottom: 2px solid var(--line); padding: 6px 12px 6px 0; vertical-align: bottom; white-space: nowrap; }
+th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; border-bottom: 2px solid var(--line); padding: 6px 12px 6px 0; vertical-align: bottom; }
 td { border-bottom: 1px solid var(--line); padding: 7px 12px 7px 0; vertical-align: top; }
 th.right, td.right { text-align: right; } td.right { white-space: nowrap; }
 th:last-child, td:last-child { padding-right: 2px; }
