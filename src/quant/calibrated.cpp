@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "model/tensor_names.h"
+#include "quant/absorb.h"
 #include "quant/gptq.h"
 #include "quant/smoothing.h"
 
@@ -87,6 +88,7 @@ Result<LayerCodes> CalibratedRun::convert(int64_t layer) {
   ZU_TRY_ASSIGN(FloatLayer floats, load_layer(checkpoint_, layer));
   ZU_TRY(run_teacher(floats, layer));
   ZU_TRY(smooth(floats));
+  if (options_.absorb) absorb_mantissas(floats, config_);
   if (!student_) return round_layer(std::move(floats), options_, layer, pool_);
   LayerCodes codes;
   codes.floats = std::move(floats);

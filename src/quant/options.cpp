@@ -43,6 +43,8 @@ Result<Options> profile_options(std::string_view profile, std::string_view expon
   o.rule = free ? num::ScaleRule::kFree : exponent.empty() ? num::ScaleRule::kCeil : rule_named(exponent);
   o.width = profile.starts_with("w8a15") ? 15 : 8;
   o.gptq = !free;
+  // At 8 bits the stretched rows of up and v make their tokens' scales coarser by as much as their own codes gain.
+  o.absorb = !free && o.width == 15;
   if (profile == "w8a8-po2") o.smooth = kDefaultAlpha;
   return o;
 }
@@ -87,6 +89,7 @@ io::Json to_json(const Options& o) {
           {"key_width", o.key_width},
           {"rounding", o.gptq ? "gptq" : "nearest"},
           {"smooth", o.smooth ? io::Json(*o.smooth) : io::Json(nullptr)},
+          {"absorb", o.absorb},
           {"budget", o.budget ? io::Json(*o.budget) : io::Json(nullptr)}};
 }
 

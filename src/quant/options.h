@@ -36,6 +36,7 @@ struct Options {
   int key_width = 15;
   bool gptq = false;
   std::optional<double> smooth;  // alpha of the smoothing of linears' inputs; absent: none
+  bool absorb = false;           // scales' mantissas of up and v into down and o (quant/absorb.h); for power-of-two scales
   std::optional<double> budget;  // mean KL up to which inputs are narrowed to 8 bits (quant/budget.h); widths must then be 15
 };
 

@@ -7,6 +7,7 @@
 #include "base/interrupt.h"
 #include "model/tensor_names.h"
 #include "num/digest.h"
+#include "quant/absorb.h"
 #include "quant/budget.h"
 #include "quant/calibrated.h"
 #include "quant/layer_weights.h"
@@ -86,6 +87,7 @@ class Converter {
     for (int64_t layer = outcome_.layers_resumed; layer < config_.layers; ++layer) {
       ZU_TRY(before_layer("quantising", layer));
       ZU_TRY_ASSIGN(FloatLayer floats, load_layer(checkpoint_, layer));
+      if (job_.options.absorb) absorb_mantissas(floats, config_);
       ZU_TRY_ASSIGN(const LayerCodes codes, round_layer(std::move(floats), job_.options, layer, pool_));
       ZU_TRY(save_layer(partial, layer, codes));
     }
@@ -163,6 +165,7 @@ class Converter {
     ZU_TRY(keep_files(folder.temporary()));
     ZU_TRY(folder.commit());
     outcome_.identity = quantized.identity();
+    outcome_.profile = quantized.header().profile;
     outcome_.weight_bytes = quantized.weight_bytes();
     return {};
   }

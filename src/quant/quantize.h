@@ -26,6 +26,7 @@ struct Job {
 
 struct Outcome {
   std::string identity;
+  std::string profile;  // the container's
   int64_t weight_bytes = 0;
   int64_t layers_resumed = 0;  // taken over from an interrupted conversion
   io::Json width_choice;       // what --budget measured; null without it

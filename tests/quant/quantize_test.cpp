@@ -45,7 +45,7 @@ class QuantizeTest : public testing::Test {
     Job j;
     j.out = out(name);
     j.options = *profile_options(profile, "");
-    j.options.gptq = false;
+    j.options.gptq = j.options.absorb = false;
     j.options.smooth.reset();
     j.threads = threads;
     return j;

@@ -10,6 +10,8 @@
 #include "model/tensor_names.h"
 #include "model/tiny_folder.h"
 #include "num/philox.h"
+#include "num/weight_scale.h"
+#include "quant/absorb.h"
 
 namespace zeroulp::quant {
 namespace {
@@ -190,6 +192,48 @@ TEST(Smoothing, BalancesInputsAgainstWeights) {
   EXPECT_EQ(s.o, (std::vector<int>{0, 0, 2, 0})) << "one s for both query heads";
   choose_key_shifts(s, c, m);
   EXPECT_EQ(s.keys, (std::vector<int>{0, 6})) << "pairs (0, 2) and (1, 3), against the lower median";
+}
+
+TEST(Absorb, FillsTheCodesAndKeepsTheProduct) {
+  model::ModelConfig c = plain_config();
+  c.heads = 4, c.kv_heads = 2;
+  FloatLayer before = plain_layer(c);
+  num::PhiloxStream random(8);
+  for (FloatLinear& l : before.linears)
+    for (float& w : l.weights) w = random.symmetric();
+  before[LinearRole::kV].bias.assign(8, 0.75f);
+  std::fill_n(before[LinearRole::kUp].row(3).begin(), 8, 0.0f);
+  FloatLayer after = before;
+  absorb_mantissas(after, c);
+  for (const LinearRole role : {LinearRole::kUp, LinearRole::kV})
+    for (int64_t i = 0; i < after[role].n; ++i) {
+      float a = 0;
+      for (const float w : after[role].row(i)) a = std::max(a, std::fabs(w));
+      if (a == 0) continue;
+      const float scale = *num::weight_scale(after[role].row(i), num::ScaleRule::kCeil);
+      EXPECT_EQ(scale, *num::weight_scale(before[role].row(i), num::ScaleRule::kCeil)) << "the power of two stays";
+      EXPECT_NEAR(a / scale, 127.0f, 1e-4f);
+    }
+  const auto kept = [&](LinearRole first, LinearRole second, int64_t row, int64_t column) {
+    for (int64_t i = 0; i < before[second].n; ++i) {
+      const auto j = static_cast<size_t>(column);
+      const float product = before[first].row(row)[0] * before[second].row(i)[j];
+      EXPECT_NEAR(after[first].row(row)[0] * after[second].row(i)[j], product, 1e-6f);
+    }
+  };
+  for (int64_t i = 0; i < c.intermediate; ++i) kept(LinearRole::kUp, LinearRole::kDown, i, i);
+  for (int64_t i = 0; i < c.q_size(); ++i) kept(LinearRole::kV, LinearRole::kO, i / 4 / 2 * 4 + i % 4, i);
+  EXPECT_NEAR(after[LinearRole::kV].bias[1] * after[LinearRole::kO].row(0)[1], 0.75f * before[LinearRole::kO].row(0)[1], 1e-6f);
+}
+
+TEST(Absorb, NeverStretchesBeyondThePower) {
+  num::PhiloxStream random(6);
+  for (int i = 0; i < 100000; ++i) {
+    const float a = std::fabs(random.symmetric()) + 0x1p-20f, f = stretch(a);
+    EXPECT_EQ(num::ceil_scale_exponent(f * a), num::ceil_scale_exponent(a));
+    EXPECT_GE(f, 1.0f);
+    EXPECT_LT(f, 2.02f);
+  }
 }
 
 TEST(Smoothing, Log2IsCloseAndMonotone) {

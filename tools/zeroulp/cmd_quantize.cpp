@@ -25,7 +25,7 @@ struct Options {
   int64_t calibration_tokens = 8192, calibration_from = 0, calibration_window = 1024;
   std::vector<std::string> widths;
   double budget = 0;
-  bool gptq = false, no_gptq = false, force = false, resume = false, json = false;
+  bool absorb = false, no_absorb = false, gptq = false, no_gptq = false, force = false, resume = false, json = false;
 };
 
 constexpr uint64_t kMaxText = 1ull << 30;
@@ -44,6 +44,9 @@ Result<quant::Options> conversion_options(const Options& o, const model::ModelCo
   if (o.key_width != 0 && o.key_width != 8 && o.key_width != 15) return usage_error("--key-width is 8 or 15");
   if (o.key_width != 0) options.key_width = static_cast<int>(o.key_width);
   for (const std::string& width : o.widths) ZU_TRY(quant::set_width(options, config, width));
+  if (o.absorb && o.no_absorb) return usage_error("--absorb and --no-absorb together");
+  if (o.absorb && options.rule == num::ScaleRule::kFree) return usage_error("--absorb is for power-of-two scales");
+  options.absorb = o.absorb || (options.absorb && !o.no_absorb);
   if (o.gptq && o.no_gptq) return usage_error("--gptq and --no-gptq together");
   const bool calibrated = !o.calibration.empty();
   options.gptq = o.gptq || (!o.no_gptq && (options.gptq || calibrated));
@@ -111,6 +114,7 @@ void print_outcome(const Options& o, const quant::Job& job, const quant::Outcome
     report.body["out"] = o.out;
     report.body["options"] = quant::to_json(job.options);
     report.body["calibration"] = quant::to_json(job.calibration);
+    report.body["profile"] = outcome.profile;
     report.body["identity"] = outcome.identity;
     report.body["weight_bytes"] = outcome.weight_bytes;
     report.body["layers_resumed"] = outcome.layers_resumed;
@@ -124,7 +128,7 @@ void print_outcome(const Options& o, const quant::Job& job, const quant::Outcome
                100 * share("multiply_adds_8") / share("multiply_adds"), share("kl"), outcome.width_choice["tokens"].get<int64_t>(),
                share("kl_all_15"));
   }
-  fmt::print("{}: {}, {:.1f} MB, identity {}\n", o.out, job.options.profile, static_cast<double>(outcome.weight_bytes) / 1e6, outcome.identity);
+  fmt::print("{}: {}, {:.1f} MB, identity {}\n", o.out, outcome.profile, static_cast<double>(outcome.weight_bytes) / 1e6, outcome.identity);
 }
 
 Status run(const Options& o) {
@@ -163,6 +167,8 @@ int cmd_quantize(int argc, char** argv) {
   args.option("--calibration-window", o.calibration_window, "tokens that see each other", 1, 131072);
   args.flag("--gptq", o.gptq, "choose codes together for the least error on the text");
   args.flag("--no-gptq", o.no_gptq, "choose each code alone, to nearest");
+  args.flag("--absorb", o.absorb, "power-of-two scales: move the rest of up's and v's scales into down and o (w8a15-po2 does)");
+  args.flag("--no-absorb", o.no_absorb, "leave it where it is");
   args.option("--smooth", o.smooth, "lossless power-of-two smoothing: alpha from 0 to 1, or off");
   args.option("--threads", o.threads, "threads; never moves a bit", 1, 1024);
   args.flag("--force", o.force, "replace OUT if it exists");
