@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "engine/widest.h"
 
 namespace zeroulp::quant {
 namespace {
@@ -94,13 +93,15 @@ Panels::Panels(int64_t depth, int64_t n) : depth_(depth), n_(n), data_(static_ca
 LowerMatrix::LowerMatrix(int64_t n)
     : n_(n), stride_((n + kPanel - 1) / kPanel * kPanel), data_(static_cast<size_t>(n_ * stride_)) {}
 
-void product_tile(const double* a, const double* b, int64_t depth, double* tile) {
+void product_tile(const double* a, const double* b, int64_t depth, double* tile, engine::Width width) {
 #if defined(__x86_64__)
-  switch (engine::widest()) {
+  switch (width) {
     case engine::Width::kAvx512: return product_tile_avx512(a, b, depth, tile);
     case engine::Width::kAvx2: return product_tile_avx2(a, b, depth, tile);
     case engine::Width::kPlain: break;
   }
+#else
+  (void)width;
 #endif
   product_tile_plain(a, b, depth, tile);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "engine/widest.h"
 
 namespace zeroulp::quant {
 
@@ -42,7 +43,7 @@ class LowerMatrix {
 };
 
 // tile[16][16] = sum over t ascending of a[t][r] * b[t][c], from zero.
-void product_tile(const double* a, const double* b, int64_t depth, double* tile);
+void product_tile(const double* a, const double* b, int64_t depth, double* tile, engine::Width width = engine::widest());
 
 // For first <= j <= i: m[i][j] += (or -=) the sum over t ascending of x(t, i - first) * x(t, j - first). x.n() is m.n() - first, and first a
 // multiple of 16.

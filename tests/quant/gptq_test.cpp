@@ -112,14 +112,17 @@ TEST(Dense, TilesOfEveryWidthAreThePlainSum) {
     std::vector<double> a(static_cast<size_t>(depth * kPanel)), b(a.size());
     for (double& v : a) v = random.symmetric();
     for (double& v : b) v = random.symmetric();
-    double tile[kPanel * kPanel];
-    product_tile(a.data(), b.data(), depth, tile);
-    for (int64_t r = 0; r < kPanel; ++r)
-      for (int64_t c = 0; c < kPanel; ++c) {
-        double sum = 0;
-        for (int64_t t = 0; t < depth; ++t) sum += a[static_cast<size_t>(t * kPanel + r)] * b[static_cast<size_t>(t * kPanel + c)];
-        ASSERT_EQ(tile[r * kPanel + c], sum) << "not one product and one sum after another";
-      }
+    for (const engine::Width width : {engine::Width::kPlain, engine::Width::kAvx2, engine::Width::kAvx512}) {
+      if (width > engine::widest()) continue;
+      double tile[kPanel * kPanel];
+      product_tile(a.data(), b.data(), depth, tile, width);
+      for (int64_t r = 0; r < kPanel; ++r)
+        for (int64_t c = 0; c < kPanel; ++c) {
+          double sum = 0;
+          for (int64_t t = 0; t < depth; ++t) sum += a[static_cast<size_t>(t * kPanel + r)] * b[static_cast<size_t>(t * kPanel + c)];
+          ASSERT_EQ(tile[r * kPanel + c], sum) << "not one product and one sum after another";
+        }
+    }
   }
 }
 
