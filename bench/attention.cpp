@@ -1,6 +1,7 @@
 // Speed of attention per variant on one thread: one KV head with its query heads, decoding at several context lengths and in prefill.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -92,8 +93,10 @@ int measure(const Shape& s, int key_width) {
       return 1;
     }
     const double t = seconds_of([&] { v.run(a); });
-    fmt::print("{:<26} {:>5} {:>5} {:>5}  {:<12} {:>10.1f} {:>9.1f} {:>8.1f}\n", s.name, s.keys, s.rows, key_width, v.name,
-               t * 1e6, 1e-9 * macs / t, s.rows == 1 ? 1e-9 * bytes / t : 0.0);
+    fmt::print("{:<26} {:>5} {:>5} {:>5}  {:<12} {:>10.1f} {:>9.1f}", s.name, s.keys, s.rows, key_width, v.name, t * 1e6,
+               1e-9 * macs / t);
+    if (s.rows == 1) fmt::print(" {:>8.1f}", 1e-9 * bytes / t);
+    fmt::print("\n");
   }
   return 0;
 }
@@ -101,6 +104,9 @@ int measure(const Shape& s, int key_width) {
 }  // namespace
 
 int run_attention(std::string_view filter) {
+  if (std::none_of(std::begin(kShapes), std::end(kShapes),
+                   [&](const Shape& s) { return s.name.find(filter) != std::string_view::npos; }))
+    return 0;
   fmt::print("{:<26} {:>5} {:>5} {:>5}  {:<12} {:>10} {:>9} {:>8}\n", "shape", "keys", "rows", "width", "variant", "us",
              "GMAC/s", "GB/s");
   for (const Shape& s : kShapes)

@@ -81,6 +81,9 @@ bool right(const linear_s8::Args& a) {
 }  // namespace
 
 int run_linear(std::string_view filter) {
+  if (std::none_of(std::begin(kShapes), std::end(kShapes),
+                   [&](const Shape& s) { return s.name.find(filter) != std::string_view::npos; }))
+    return 0;
   const double vnni = peak_vnni_gmacs(), maddwd = peak_maddwd_gmacs();
   fmt::print(
       "{}, one thread\npeak from registers: vpdpbusd {:.0f} GMAC/s (two planes: {:.0f}), vpmaddwd+vpaddd {:.0f} GMAC/s\n",
