@@ -22,10 +22,10 @@ std::vector<int32_t> random_prompt(int64_t length, int64_t vocab, uint64_t seed)
 Workload tiny_workload(const model::QuantizedModel& m) {
   Workload work;
   const std::vector<int32_t> base = random_prompt(150, m.config().vocab, 5);
-  for (const int64_t length : {127, 128, 129, 3, 1, 150}) work.prompts.emplace_back(base.begin(), base.begin() + length);
-  work.prompts.push_back(random_prompt(40, m.config().vocab, 6));
+  for (const int64_t length : {127, 128, 129, 3, 1, 20}) work.prompts.emplace_back(base.begin(), base.begin() + length);
+  work.prompts.push_back(random_prompt(9, m.config().vocab, 6));
   work.prompts.push_back(random_prompt(17, m.config().vocab, 7));
-  work.decode_tokens = 4;
+  work.decode_tokens = 2;
   return work;
 }
 
@@ -54,7 +54,7 @@ TEST_P(FullProduct, OneSetOfBits) {
   const Workload work = tiny_workload(m);
   const auto want = run_digests(m, work, {.kernel = "reference"});
   ASSERT_TRUE(want) << want.error().text;
-  ASSERT_GT(want->digests.size(), 500u);
+  ASSERT_GT(want->digests.size(), 400u);
   int runs = 0;
   for (const std::string& kernel : kernels_here())
     for (const int threads : {1, 2, 3})
@@ -62,8 +62,7 @@ TEST_P(FullProduct, OneSetOfBits) {
         for (const int64_t chunk : {1, 7, 64, 0})
           for (const int ranks : {1, 2, 3, 4})
             for (const bool prefix : {false, true}) {
-              // Every value of every axis meets every value of every other; of the whole product a third, by index, in the ordinary run.
-              if (++runs % 3 != 0 && std::getenv("ZEROULP_FULL") == nullptr) continue;
+              ++runs;
               const RunConfig config{kernel, threads, batch, chunk, ranks, prefix};
               const auto got = run_digests(m, work, config);
               ASSERT_TRUE(got) << config.describe() << ": " << got.error().text;
@@ -71,6 +70,7 @@ TEST_P(FullProduct, OneSetOfBits) {
               ASSERT_TRUE(d.holds()) << config.describe() << ": " << d.differing << " of " << d.compared << " differ, first at sequence "
                                      << d.first.first << " position " << d.first.second;
             }
+  RecordProperty("runs", runs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FullProduct, ::testing::Values("llama", "qwen2", "qwen3"), [](const auto& param) { return param.param; });
