@@ -52,9 +52,11 @@ class MpiExchange : public Exchange {
 
 }  // namespace
 
+bool built_with_mpi() { return true; }
 bool launched_by_mpi() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr; }
 Result<std::unique_ptr<Exchange>> make_mpi_exchange() { return std::unique_ptr<Exchange>(std::make_unique<MpiExchange>()); }
 #else
+bool built_with_mpi() { return false; }
 bool launched_by_mpi() { return false; }
 Result<std::unique_ptr<Exchange>> make_mpi_exchange() { return unavailable("this build has no MPI; configure with ZEROULP_MPI=ON where an MPI library is installed"); }
 #endif

@@ -8,6 +8,8 @@
 
 namespace zeroulp::engine {
 
+bool built_with_mpi();
+
 // True when this process was started by an MPI launcher (its environment says so) and the build has MPI.
 bool launched_by_mpi();
 

@@ -34,6 +34,24 @@ io::Json DigestLog::to_json() const {
   return {{"combined", combined().hex()}, {"digests", std::move(entries)}, {"tokens", tokens}, {"kernels", kernels}};
 }
 
+Result<DigestLog> DigestLog::from_json(const io::Json& json, const std::string& name) {
+  DigestLog log;
+  try {
+    for (const io::Json& entry : json.at("digests")) {
+      const auto hex = entry.at("xxh3").get<std::string>();
+      if (hex.size() != 32 || hex.find_first_not_of("0123456789abcdef") != std::string::npos)
+        return bad_input(fmt::format("{}: an xxh3 is not 32 hexadecimal digits", name));
+      log.digests[{entry.at("sequence").get<int64_t>(), entry.at("position").get<int64_t>()}] = {std::stoull(hex.substr(0, 16), nullptr, 16),
+                                                                                                std::stoull(hex.substr(16), nullptr, 16)};
+    }
+    log.tokens = json.at("tokens").get<std::vector<std::vector<int32_t>>>();
+    log.kernels = json.at("kernels").get<std::vector<std::string>>();
+  } catch (const io::Json::exception& e) {
+    return bad_input(fmt::format("{}: {}", name, e.what()));
+  }
+  return log;
+}
+
 namespace {
 
 // One group of sequences that run together, from their prompts to their last token.

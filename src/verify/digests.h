@@ -39,6 +39,7 @@ struct DigestLog {
   std::vector<std::string> kernels;
   num::Digest combined() const;  // over all entries in order of key
   io::Json to_json() const;  // "digests": [{sequence, position, xxh3}], "tokens", "kernels", "combined"
+  static Result<DigestLog> from_json(const io::Json& json, const std::string& name);
 };
 
 // Runs the workload. `exchange`: this process is one rank of an MPI launch, and config.ranks its size.

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
+#include "base/interrupt.h"
 #include "engine/float_decoder.h"
 
 namespace zeroulp::verify {
@@ -116,6 +118,26 @@ class Verification {
     progress("digests", 0, plan.max_runs + 1);
     ZU_TRY_ASSIGN(answer_.digests,
                   run_digest_table(*r_.model, work, plan, [&](const TableRow&) { progress("digests", ++done, plan.max_runs + 1); }));
+    return mpi_rows(work);
+  }
+
+  // Tensor-parallel ranks as processes, beside those that were threads.
+  Status mpi_rows(const Workload& work) {
+    if (!r_.under_mpi) {
+      answer_.skipped.push_back(fmt::format("ranks as MPI processes: {}", r_.why_no_mpi));
+      return {};
+    }
+    if (r_.plant != engine::Plant::kNone) return {};  // the other processes would not have it
+    for (const int ranks : {2, 3}) {
+      if (interrupt_requested()) return interrupted();
+      progress(fmt::format("{} MPI processes", ranks), 0, 1);
+      const auto started = std::chrono::steady_clock::now();
+      ZU_TRY_ASSIGN(const DigestLog log, r_.under_mpi(work, ranks));
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+      TableRow row{{.ranks = ranks}, "MPI processes", log.combined(), compare(answer_.digests.baseline, log), log.kernels, elapsed.count()};
+      if (!row.difference.holds()) answer_.digests.guilty_axes.push_back(fmt::format("tensor-parallel degree ({} MPI processes)", ranks));
+      answer_.digests.rows.push_back(std::move(row));
+    }
     return {};
   }
 

@@ -36,7 +36,9 @@ struct Request {
   Effort effort;
   int threads = 1;
   engine::Plant plant = engine::Plant::kNone;
-  std::vector<std::string> mpi_command;  // how to run this model's workload under MPI (see mpi_rows); empty: skipped
+  // Runs the workload with so many MPI processes as tensor-parallel ranks; empty: skipped, for the reason given.
+  std::function<Result<DigestLog>(const Workload& workload, int ranks)> under_mpi;
+  std::string why_no_mpi;
 };
 
 struct Answer {

@@ -54,7 +54,7 @@ Table digest_table(const DigestTable& t) {
         : r.difference.differing > 0
             ? fmt::format("DIFFERS: {} positions, first {}:{}", r.difference.differing, r.difference.first.first, r.difference.first.second)
             : "DIFFERS: tokens";
-    table.row({r.config.kernel, std::to_string(r.config.threads), std::to_string(r.config.batch),
+    table.row({r.config.kernel.empty() ? std::string("fastest") : r.config.kernel, std::to_string(r.config.threads), std::to_string(r.config.batch),
                r.config.chunk == 0 ? std::string("all") : std::to_string(r.config.chunk),
                fmt::format("{}{}", r.config.ranks, r.how == "threads" ? "" : " MPI"), r.config.prefix_cache ? "on" : "off",
                r.digest.hex().substr(0, 12), std::to_string(r.difference.compared), Cell(verdict, good ? Tone::kGood : Tone::kBad),

@@ -7,6 +7,7 @@
 #include "args.h"
 #include "base/file.h"
 #include "model_text.h"
+#include "mpi_run.h"
 #include "report/progress.h"
 #include "verbs.h"
 #include "verify/verify_report.h"
@@ -69,6 +70,9 @@ Result<int> run(const Options& o) {
     reference = std::make_unique<model::Checkpoint>(std::move(checkpoint));
     request.reference = reference.get();
   }
+  request.why_no_mpi = why_no_mpi();
+  if (request.why_no_mpi.empty())
+    request.under_mpi = [&o](const verify::Workload& work, int ranks) { return digest_under_mpi(o.model, work, ranks); };
   Steps steps;
   verify::Callbacks callbacks{[&](const std::string& step, int64_t done, int64_t total) { steps(step, done, total); }};
   auto answer = verify::verify(request, callbacks);
