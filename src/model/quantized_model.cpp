@@ -145,6 +145,8 @@ bool is_quantized_folder(const fs::path& folder) {
 }
 
 Result<QuantizedModel> QuantizedModel::open(const fs::path& folder) {
+  std::error_code ec;
+  if (!fs::is_directory(folder, ec)) return bad_input(fmt::format("{}: there is no such folder", folder.string()));
   if (!is_quantized_folder(folder))
     return bad_input(fmt::format("{}: holds no {}; make one with: zeroulp quantize {} OUT", folder.string(), kHeaderFile, folder.string()));
   const std::string name = (folder / kHeaderFile).string();
