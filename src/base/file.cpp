@@ -113,6 +113,11 @@ Result<std::string> read_text_file(const fs::path& path, uint64_t limit) {
 
 Result<AtomicFile> AtomicFile::create(const fs::path& path, bool force) {
   ZU_TRY(refuse_existing(path, force));
+  // A rename would replace a device, a pipe or a link by a file.
+  std::error_code ec;
+  const fs::file_status status = fs::symlink_status(path, ec);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    return bad_input(fmt::format("{}: exists and is not a regular file, so it is not replaced; give another name", path.string()));
   AtomicFile file;
   file.path_ = path;
   file.temporary_ = temporary_name(path);

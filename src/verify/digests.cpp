@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 #include "ops/argmax/contract.h"
 
 namespace zeroulp::verify {
@@ -84,6 +85,7 @@ class GroupRun {
   Status steps() {
     const int64_t share = std::max<int64_t>(1, engine_.options().max_rows / static_cast<int64_t>(members_.size()));
     for (;;) {
+      if (interrupt_requested()) return interrupted();
       std::vector<Engine::Chunk> chunks;
       for (Member& m : members_) {
         const std::vector<int32_t>& prompt = work_.prompts[static_cast<size_t>(m.index)];

@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -43,6 +44,19 @@ TEST_F(FileTest, CommittedFileIsWholeAndIsNotOverwrittenWithoutForce) {
   EXPECT_EQ(*read_text_file(folder_ / "a", 100), "whole") << "the old content stands until the commit";
   ASSERT_TRUE(forced->commit());
   EXPECT_EQ(*read_text_file(folder_ / "a", 100), "new");
+}
+
+TEST_F(FileTest, LinksPipesAndDevicesAreNotReplacedEvenByForce) {
+  std::ofstream(folder_ / "target") << "kept";
+  fs::create_symlink(folder_ / "target", folder_ / "link");
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  for (const char* name : {"link", "pipe"}) {
+    const auto file = AtomicFile::create(folder_ / name, true);
+    ASSERT_FALSE(file) << name;
+    EXPECT_NE(file.error().text.find("not a regular file"), std::string::npos);
+  }
+  EXPECT_FALSE(AtomicFile::create("/dev/full", true));
+  EXPECT_EQ(*read_text_file(folder_ / "target", 100), "kept");
 }
 
 TEST_F(FileTest, FolderAppearsWholeOrNotAtAllAndForceReplacesIt) {

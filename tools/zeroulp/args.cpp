@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 namespace zeroulp::cli {
 namespace {
@@ -41,10 +44,20 @@ void Args::option(const std::string& name, int64_t& value, const std::string& he
   impl_->app.add_option(name, value, help)->check(CLI::Range(min, max))->capture_default_str();
 }
 void Args::option(const std::string& name, uint64_t& value, const std::string& help) {
-  impl_->app.add_option(name, value, help)->capture_default_str();
+  // CLI11 lets signs and numbers above 2^64 wrap.
+  const auto whole = [](const std::string& text) -> std::string {
+    uint64_t parsed = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+    return error == std::errc() && end == text.data() + text.size() ? "" : "'" + text + "' is not a whole number from 0 to 2^64 - 1";
+  };
+  impl_->app.add_option(name, value, help)->check(CLI::Validator(whole, "UINT64"))->capture_default_str();
 }
 void Args::option(const std::string& name, double& value, const std::string& help, double min, double max) {
-  impl_->app.add_option(name, value, help)->check(CLI::Range(min, max))->capture_default_str();
+  // A NaN is inside every range to a check that asks for "outside".
+  const auto number = [](const std::string& text) -> std::string {
+    return std::isnan(std::strtod(text.c_str(), nullptr)) ? "'" + text + "' is not a number" : "";
+  };
+  impl_->app.add_option(name, value, help)->check(CLI::Validator(number, ""))->check(CLI::Range(min, max))->capture_default_str();
 }
 void Args::option(const std::string& name, std::vector<std::string>& values, const std::string& help) {
   impl_->app.add_option(name, values, help)->allow_extra_args(false);
@@ -68,9 +81,11 @@ int Args::parse(int argc, char** argv) {
   }
 }
 
+void say(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
+
 int fail(const std::string& verb, const Error& error) {
   std::fflush(stdout);
-  fmt::print(stderr, "zeroulp {}: {}\n", verb, error.text);
+  say(fmt::format("zeroulp {}: {}", verb, error.text));
   return static_cast<int>(error.code);
 }
 

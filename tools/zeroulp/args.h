@@ -37,6 +37,9 @@ class Args {
   std::unique_ptr<Impl> impl_;
 };
 
+// A line on standard error. That it cannot be written changes nothing: the exit code speaks too.
+void say(const std::string& line);
+
 // Prints "zeroulp VERB: text" to stderr and gives the exit code.
 int fail(const std::string& verb, const Error& error);
 

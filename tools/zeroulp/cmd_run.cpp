@@ -9,6 +9,7 @@
 #include "args.h"
 #include "base/file.h"
 #include "engine/generate.h"
+#include "engine/mpi_exchange.h"
 #include "io/json.h"
 #include "model/quantized_model.h"
 #include "report/json.h"
@@ -157,7 +158,7 @@ class Run {
     ZU_TRY_ASSIGN(const std::unique_ptr<engine::Engine> engine, engine::Engine::create(model, engine_options(requests, model)));
     const auto rows = static_cast<uint32_t>(model.config().vocab);
     for (size_t i = 0; i < requests.size(); ++i) streams_.emplace_back(tokenizer, rows, o_.stop);
-    started_ = std::chrono::steady_clock::now();
+    started_ = first_token_ = std::chrono::steady_clock::now();
     auto outcomes = engine::generate(*engine, requests, o_.batch, [&](const engine::Step& s) { return on_step(s, requests.size() == 1); });
     if (requests.size() == 1) show(streams_[0].finish()), show("\n");
     if (!outcomes) return std::move(outcomes).error();
@@ -211,15 +212,15 @@ class Run {
     size_t prompt_tokens = 0;
     for (const engine::Request& r : requests) prompt_tokens += r.prompt.size();
     num::Sha256 sha;
-    for (const io::Json& s : steps_) sha.update(s["digest"].get<std::string>());
+    for (const io::Json& s : steps_) sha.update(s["digest"].get<std::string>()), sha.update_u64(s["token"].get<uint64_t>());
     const std::string digest = sha.hex();
     if (!o_.quiet) {
-      fmt::print(stderr, "{} prompt tokens, {} steps in {:.2f} s (first after {:.2f} s, then {:.1f} tokens/s); digest {}; kernels {}\n",
+      say(fmt::format("{} prompt tokens, {} steps in {:.2f} s (first after {:.2f} s, then {:.1f} tokens/s); digest {}; kernels {}",
                  prompt_tokens, steps_.size(), total, prefill, steps_.size() > 1 ? static_cast<double>(steps_.size() - 1) / (total - prefill) : 0.0,
-                 digest.substr(0, 12), fmt::join(engine.kernels().names(), " "));
+                 digest.substr(0, 12), fmt::join(engine.kernels().names(), " ")));
       for (size_t i = 0; i < outcomes.size(); ++i)
         if (outcomes[i].end == engine::End::kContext)
-          fmt::print(stderr, "request {} ended at the context limit of {} tokens\n", i + 1, engine.options().max_context);
+          say(fmt::format("request {} ended at the context limit of {} tokens", i + 1, engine.options().max_context));
     }
     if (o_.json.empty()) return 0;
     io::Json& body = report_.body;
@@ -277,6 +278,7 @@ int cmd_run(int argc, char** argv) {
   args.flag("--force", o.force, "replace an existing JSON file");
   args.flag("-q,--quiet", o.quiet, "no summary on standard error");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
+  if (engine::launched_by_mpi()) return fail("run", usage_error("run is one process; under mpirun use zeroulp digest, or --ranks here"));
   for (const std::string& s : o.stop)
     if (s.empty()) return fail("run", usage_error("--stop needs some text"));
   const Result<int> code = Run(o)();

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
+#include "args.h"
 #include "base/interrupt.h"
 #include "verbs.h"
 
@@ -56,7 +59,7 @@ int unknown_verb(std::string_view word) {
   const Verb* nearest = std::min_element(std::begin(kVerbs), std::end(kVerbs), [&](const Verb& a, const Verb& b) {
     return edit_distance(word, a.name) < edit_distance(word, b.name);
   });
-  fmt::print(stderr, "zeroulp: there is no verb '{}'; did you mean '{}'? (zeroulp alone lists them)\n", word, nearest->name);
+  say(fmt::format("zeroulp: there is no verb '{}'; did you mean '{}'? (zeroulp alone lists them)", word, nearest->name));
   return 2;
 }
 
@@ -80,12 +83,18 @@ int main(int argc, char** argv) {
   for (const Verb& v : kVerbs) {
     if (v.name != word) continue;
     try {
-      return v.run(argc - 1, argv + 1);
+      const int code = v.run(argc - 1, argv + 1);
+      if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+      say(fmt::format("zeroulp {}: cannot write to standard output", word));
+      return code == 0 ? 3 : code;
     } catch (const std::bad_alloc&) {
-      fmt::print(stderr, "zeroulp {}: out of memory\n", word);
+      say(fmt::format("zeroulp {}: out of memory", word));
       return 4;
+    } catch (const std::system_error& e) {
+      say(fmt::format("zeroulp {}: {}", word, e.what()));
+      return 3;
     } catch (const std::exception& e) {
-      fmt::print(stderr, "zeroulp {}: internal error: {}; please report this\n", word, e.what());
+      say(fmt::format("zeroulp {}: internal error: {}; please report this", word, e.what()));
       return 5;
     }
   }
