@@ -3,16 +3,17 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "num/bits.h"
 
 namespace zeroulp::num {
 
 inline constexpr uint16_t kBf16Nan = 0x7FC0;
 
-constexpr float bf16_to_float(uint16_t bits) { return float_of(static_cast<uint32_t>(bits) << 16); }
+ZU_HD constexpr float bf16_to_float(uint16_t bits) { return float_of(static_cast<uint32_t>(bits) << 16); }
 
 // Round to nearest, ties to even; subnormals kept; overflow to infinity. Every NaN becomes 0x7FC0.
-constexpr uint16_t float_to_bf16(float value) {
+ZU_HD constexpr uint16_t float_to_bf16(float value) {
   const uint32_t b = bits_of(value);
   if ((b & 0x7FFFFFFFu) > 0x7F800000u) return kBf16Nan;
   return static_cast<uint16_t>((b + 0x7FFFu + ((b >> 16) & 1u)) >> 16);

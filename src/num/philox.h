@@ -4,11 +4,13 @@
 #include <array>
 #include <cstdint>
 
+#include "base/host_device.h"
+
 namespace zeroulp::num {
 
 using PhiloxCounter = std::array<uint32_t, 4>;
 
-constexpr PhiloxCounter philox_4x32_10(PhiloxCounter c, uint64_t key) {
+ZU_HD constexpr PhiloxCounter philox_4x32_10(PhiloxCounter c, uint64_t key) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53u} * c[0], p1 = uint64_t{0xCD9E8D57u} * c[2];

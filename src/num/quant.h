@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "num/bf16.h"
 #include "num/bits.h"
 #include "num/round.h"
@@ -10,24 +11,24 @@
 namespace zeroulp::num {
 
 // Activation widths: 8 bits give codes to 127, 15 bits to 16256 = 127 * 128 (two int8 planes).
-constexpr float quant_top(int width) { return width == 8 ? 127.0f : 16256.0f; }
+ZU_HD constexpr float quant_top(int width) { return width == 8 ? 127.0f : 16256.0f; }
 
 // The largest magnitude that a row may have, as bf16 bits; a row whose largest magnitude is below `min` has codes 0 and scale 1.
 struct RowRange {
   uint16_t min_bits, max_bits;
 };
-constexpr uint16_t bf16_pow2_bits(int k) { return static_cast<uint16_t>((k + 127) << 7); }
+ZU_HD constexpr uint16_t bf16_pow2_bits(int k) { return static_cast<uint16_t>((k + 127) << 7); }
 inline constexpr RowRange kLinearRange{bf16_pow2_bits(-72), bf16_pow2_bits(96)};
 inline constexpr RowRange kAttentionRange{bf16_pow2_bits(-40), bf16_pow2_bits(48)};
 
 // a: largest magnitude of the row, inside the range. scale = div_rn(a, T); code = rne(mul(x, div_rn(T, a))).
-inline float quant_scale(float a, int width) { return a / quant_top(width); }
-inline float quant_multiplier(float a, int width) { return quant_top(width) / a; }
-inline int32_t quant_code(float x, float multiplier) { return rne(x * multiplier); }
+ZU_HD inline float quant_scale(float a, int width) { return a / quant_top(width); }
+ZU_HD inline float quant_multiplier(float a, int width) { return quant_top(width) / a; }
+ZU_HD inline int32_t quant_code(float x, float multiplier) { return rne(x * multiplier); }
 
 // Power-of-two scale of a V row: the least e with a <= 127 * 2^e, by comparison of exponent and mantissa. a: finite bf16 magnitude
 // bits, not zero and not subnormal. 127 * 2^e = 1.984375 * 2^(e + 6), and 1.984375 has the fraction bits 0x7E.
-constexpr int pow2_scale_exponent(uint16_t a_bits) {
+ZU_HD constexpr int pow2_scale_exponent(uint16_t a_bits) {
   const int exponent = (a_bits >> 7) - 127;
   return exponent - 6 + ((a_bits & 0x7F) > 0x7E ? 1 : 0);
 }

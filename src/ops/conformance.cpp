@@ -86,23 +86,49 @@ void compare(const CaseInfo& info, const Outputs& want, const Outputs& got, Outc
   outcome.cases_differing += outcome.differing > differing_before;
 }
 
+namespace {
+
+// Calls visit(op, cases, reference, CPU variants, GPU variants) for every op, in the order of kOps.
+template <class Visit>
+void for_each_op(const Visit& visit) {
+  visit("argmax", argmax::cases, argmax::reference, argmax::variants(), argmax::device_variants());
+  visit("attention", attention::cases, attention::reference, attention::variants(), attention::device_variants());
+  visit("embedding", embedding::cases, embedding::reference, embedding::variants(), embedding::device_variants());
+  visit("linear_s8", linear_s8::cases, linear_s8::reference, linear_s8::variants(), linear_s8::device_variants());
+  visit("nll", nll::cases, nll::reference, nll::variants(), nll::device_variants());
+  visit("quant_rows", quant_rows::cases, quant_rows::reference, quant_rows::variants(), quant_rows::device_variants());
+  visit("residual", residual::cases, residual::reference, residual::variants(), residual::device_variants());
+  visit("rmsnorm", rmsnorm::cases, rmsnorm::reference, rmsnorm::variants(), rmsnorm::device_variants());
+  visit("rope", rope::cases, rope::reference, rope::variants(), rope::device_variants());
+  visit("silu_mul", silu_mul::cases, silu_mul::reference, silu_mul::variants(), silu_mul::device_variants());
+}
+
+void append(std::vector<Outcome>& all, std::vector<Outcome> more) {
+  for (Outcome& outcome : more) all.push_back(std::move(outcome));
+}
+
+}  // namespace
+
 std::vector<Outcome> run_all(const CpuFeatures& cpu, const std::function<void(std::string_view op)>& progress) {
   const FpEnvScope fp_env;
   std::vector<Outcome> all;
-  const auto add = [&]<class Fn>(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>> variants) {
+  for_each_op([&]<class Fn>(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>> variants, auto) {
     if (progress) progress(op);
-    for (Outcome& outcome : run(op, cases, reference, variants, cpu)) all.push_back(std::move(outcome));
-  };
-  add("argmax", argmax::cases, argmax::reference, argmax::variants());
-  add("attention", attention::cases, attention::reference, attention::variants());
-  add("embedding", embedding::cases, embedding::reference, embedding::variants());
-  add("linear_s8", linear_s8::cases, linear_s8::reference, linear_s8::variants());
-  add("nll", nll::cases, nll::reference, nll::variants());
-  add("quant_rows", quant_rows::cases, quant_rows::reference, quant_rows::variants());
-  add("residual", residual::cases, residual::reference, residual::variants());
-  add("rmsnorm", rmsnorm::cases, rmsnorm::reference, rmsnorm::variants());
-  add("rope", rope::cases, rope::reference, rope::variants());
-  add("silu_mul", silu_mul::cases, silu_mul::reference, silu_mul::variants());
+    append(all, run(op, cases, reference, variants, cpu));
+  });
+  return all;
+}
+
+std::vector<Outcome> run_all_on_device(int index, const std::function<void(std::string_view op)>& progress) {
+  const FpEnvScope fp_env;
+  const Status usable = device::use(index);
+  std::vector<Outcome> all;
+  for_each_op([&]<class Fn>(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>>, auto on_device) {
+    if (progress) progress(op);
+    std::vector<Candidate<Fn>> candidates;
+    for (const auto& v : on_device) candidates.push_back({std::string(v.name), v.staged, usable ? "" : usable.error().text});
+    append(all, run(op, cases, reference, candidates));
+  });
   return all;
 }
 

@@ -104,40 +104,54 @@ void compare(const CaseInfo& info, const Outputs& want, const Outputs& got, Outc
 // Adds a case's outputs to a digest.
 void add_to_digest(num::Sha256& digest, const Outputs& outputs);
 
-// Runs the variants that this processor can run on every case. The first outcome is that of the reference, which the others are compared
-// with; its digest is the same on every machine and with every compiler. With `only_first` a variant is left alone after its first
-// difference.
+// A variant behind host pointers, or why it cannot run here.
 template <class Fn>
-std::vector<Outcome> run(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>> variants,
-                         const CpuFeatures& cpu, bool only_first = false) {
+struct Candidate {
+  std::string name;
+  Fn* run;
+  std::string why_not;
+};
+
+// Runs the candidates that can run on every case. The first outcome is that of the reference, which the others are compared with; its
+// digest is the same on every machine and with every compiler. With `only_first` a variant is left alone after its first difference.
+template <class Fn>
+std::vector<Outcome> run(std::string_view op, Cases<Fn>* cases, Fn* reference, const std::vector<Candidate<Fn>>& candidates,
+                         bool only_first = false) {
   std::vector<Outcome> outcomes(1);
   outcomes[0].op = op;
   outcomes[0].variant = kReference;
-  std::vector<Fn*> kernels = {reference};
-  num::Sha256 digest;
-  for (const Variant<Fn>& v : variants) {
-    if (v.run == reference) continue;
+  for (const Candidate<Fn>& c : candidates) {
     Outcome outcome;
     outcome.op = op;
-    outcome.variant = v.name;
-    outcome.skipped = why_unavailable(v.needs, cpu);
+    outcome.variant = c.name;
+    outcome.skipped = c.why_not;
     outcomes.push_back(std::move(outcome));
-    kernels.push_back(v.run);
   }
+  num::Sha256 digest;
   cases([&](const CaseInfo& info, const Call<Fn>& call) {
     Outputs want;
     call(reference, want);
     add_to_digest(digest, want);
     compare(info, want, want, outcomes[0]);
-    for (size_t i = 1; i < kernels.size(); ++i) {
+    for (size_t i = 1; i < outcomes.size(); ++i) {
       if (!outcomes[i].skipped.empty() || (only_first && outcomes[i].differing > 0)) continue;
       Outputs got;
-      call(kernels[i], got);
+      call(candidates[i - 1].run, got);
       compare(info, want, got, outcomes[i]);
     }
   });
   outcomes[0].digest = digest.hex();
   return outcomes;
+}
+
+// The variants of this processor.
+template <class Fn>
+std::vector<Outcome> run(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>> variants,
+                         const CpuFeatures& cpu, bool only_first = false) {
+  std::vector<Candidate<Fn>> candidates;
+  for (const Variant<Fn>& v : variants)
+    if (v.run != reference) candidates.push_back({std::string(v.name), v.run, why_unavailable(v.needs, cpu)});
+  return run(op, cases, reference, candidates, only_first);
 }
 
 // The ops with variants, in the order of Kernels.
@@ -146,6 +160,9 @@ inline constexpr std::string_view kOps[] = {"argmax",     "attention", "embeddin
 
 // All of them. Runs under the contract's floating-point control. `progress` is told each op's name before it runs.
 std::vector<Outcome> run_all(const CpuFeatures& cpu, const std::function<void(std::string_view op)>& progress = {});
+
+// The variants of a GPU against the same reference on the same cases; all are reported as skipped where there is no such GPU.
+std::vector<Outcome> run_all_on_device(int index, const std::function<void(std::string_view op)>& progress = {});
 
 // What run_all's outcomes say: a difference anywhere; and whether every op had at least one variant to compare with its reference.
 struct Verdict {

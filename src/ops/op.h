@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "base/result.h"
+#include "device/device.h"
 
 // Functions that use an instruction set carry its attribute, so that no inline library code is compiled with wide instructions.
 #if defined(__x86_64__)
@@ -49,6 +50,29 @@ Result<Variant<Fn>> select(std::string_view op, std::span<const Variant<Fn>> tab
   }
   if (best == nullptr) return usage_error(std::string(op) + ": there is no kernel called '" + std::string(wanted) + "'");
   return *best;
+}
+
+// A variant that runs on a GPU: the op's arguments with pointers to device memory. `run` enqueues and returns; errors are met when the
+// stream is waited for. `staged` is the same kernel behind host pointers (ops/stage.h): what conformance compares with the reference.
+template <class Args>
+using DeviceFn = void(const Args&, const device::Launch&);
+template <class Args, class HostFn>
+struct DeviceVariant {
+  std::string_view name;  // "cuda", "cuda_dp4a"
+  DeviceFn<Args>* run;
+  HostFn* staged;
+  int64_t (*workspace)(const Args&) = nullptr;  // bytes of Launch::workspace that `run` needs; null: none
+};
+
+// The variant called `wanted`; with an empty `wanted` the table's last, which is the one to use. Which GPU it runs on was checked by
+// device::use.
+template <class Args, class HostFn>
+Result<DeviceVariant<Args, HostFn>> select(std::string_view op, std::span<const DeviceVariant<Args, HostFn>> table, std::string_view wanted) {
+  if (table.empty()) return unavailable(device::why_unavailable(0));
+  if (wanted.empty()) return table.back();
+  for (const DeviceVariant<Args, HostFn>& v : table)
+    if (v.name == wanted) return v;
+  return usage_error(std::string(op) + ": there is no GPU kernel called '" + std::string(wanted) + "'");
 }
 
 }  // namespace zeroulp::ops

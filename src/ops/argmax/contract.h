@@ -16,6 +16,16 @@ struct Args {
 };
 using Fn = void(Args&);
 
+// Many rows at once, as a GPU takes them.
+struct Rows {
+  const float* logits;  // [rows, count], row stride `stride`
+  int64_t stride, rows, count;
+  int64_t* indices;  // [rows]; each as Args::index
+};
+
 std::span<const Variant<Fn>> variants();
+
+using OnDevice = DeviceVariant<Rows, Fn>;
+std::span<const OnDevice> device_variants();
 
 }  // namespace zeroulp::ops::argmax

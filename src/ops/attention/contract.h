@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "num/bf16.h"
 #include "num/exp2.h"
 #include "num/round.h"
@@ -42,13 +43,13 @@ using Fn = void(const Args&);
 
 // The fp32 nearest to log2(e) / sqrt(d), times 128 for 15-bit keys (the lo * lo plane is dropped by definition and the score counts in
 // units of 128). Correctly rounded for every even d to 1032 (tests/ops/attention_test.cpp, MPFR).
-inline float score_constant(int64_t d, int key_width) {
+ZU_HD inline float score_constant(int64_t d, int key_width) {
   const auto c = static_cast<float>(0x1.71547652b82fep+0 / std::sqrt(static_cast<double>(d)));
   return key_width == 15 ? 128.0f * c : c;
 }
 
 // The raw score of one key: exact, int32 up to d = 1032.
-inline int32_t raw_score(const int16_t* q, const int8_t* k_hi, const int8_t* k_lo, int64_t d) {
+ZU_HD inline int32_t raw_score(const int16_t* q, const int8_t* k_hi, const int8_t* k_lo, int64_t d) {
   int32_t acc = 0;
   for (int64_t i = 0; i < d; ++i) {
     if (k_lo == nullptr) {
@@ -66,14 +67,14 @@ inline int32_t raw_score(const int16_t* q, const int8_t* k_hi, const int8_t* k_l
 struct Weights {
   int32_t w, p;
 };
-inline Weights weights(float u, float c, float n, int8_t value_exponent, int block_exponent) {
+ZU_HD inline Weights weights(float u, float c, float n, int8_t value_exponent, int block_exponent) {
   const float t = kProbabilityTop * num::exp2_3(std::fma(u, c, -n));
   const int32_t p = value_exponent == kv_cache::kZeroRow ? 0 : num::rne(t * num::pow2(value_exponent - block_exponent));
   return {num::rne(t), p};
 }
 
 // n of a block: the least integer above c * max u, as far as fp32 tells; every d_j = fma(u_j, c, -n) is then below zero.
-inline float block_exponent_n(float c, float max_u) { return std::floor(c * max_u) + 1.0f; }
+ZU_HD inline float block_exponent_n(float c, float max_u) { return std::floor(c * max_u) + 1.0f; }
 
 // Running sums (N, O, L). Empty: L == 0 and nothing was added.
 struct State {
@@ -86,12 +87,15 @@ struct State {
 struct Alignment {
   float n, keep, gain;
 };
-inline Alignment align(const State& s, float n) {
+ZU_HD inline Alignment align(const State& s, float n) {
   if (s.empty) return {n, 0.0f, 1.0f};
   const auto factor = [](float difference) { return difference < -64.0f ? 0.0f : num::pow2(static_cast<int>(difference)); };
   return n > s.n ? Alignment{n, factor(s.n - n), 1.0f} : Alignment{s.n, 1.0f, factor(n - s.n)};
 }
 
 std::span<const Variant<Fn>> variants();
+
+using OnDevice = DeviceVariant<Args, Fn>;
+std::span<const OnDevice> device_variants();
 
 }  // namespace zeroulp::ops::attention

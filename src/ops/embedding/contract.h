@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "num/bf16.h"
 #include "num/round.h"
 #include "ops/op.h"
@@ -18,8 +19,11 @@ struct Args {
 };
 using Fn = void(const Args&);
 
-inline uint16_t value(int8_t code, float scale) { return num::float_to_bf16(scale * num::i2f(int32_t{code})); }
+ZU_HD inline uint16_t value(int8_t code, float scale) { return num::float_to_bf16(scale * num::i2f(int32_t{code})); }
 
 std::span<const Variant<Fn>> variants();
+
+using OnDevice = DeviceVariant<Args, Fn>;
+std::span<const OnDevice> device_variants();
 
 }  // namespace zeroulp::ops::embedding

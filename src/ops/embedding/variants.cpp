@@ -14,4 +14,6 @@ std::span<const Variant<Fn>> variants() {
   return kTable;
 }
 
+std::span<const OnDevice> device_variants() { return {}; }
+
 }  // namespace zeroulp::ops::embedding

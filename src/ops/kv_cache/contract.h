@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "num/quant.h"
 #include "ops/op.h"
 
@@ -22,18 +23,18 @@ struct Layout {
   int64_t d = 0;
   int key_width = 15;  // 8 or 15
 
-  constexpr int64_t key_plane_bytes() const { return kBlock * d; }
-  constexpr int64_t key_lo() const { return key_plane_bytes(); }
-  constexpr int64_t values() const { return key_plane_bytes() * (key_width == 15 ? 2 : 1); }
-  constexpr int64_t key_scales() const { return values() + kBlock * d; }
-  constexpr int64_t value_exponents() const { return key_scales() + kBlock * 4; }
-  constexpr int64_t bytes() const { return value_exponents() + kBlock; }  // a multiple of 128
+  ZU_HD constexpr int64_t key_plane_bytes() const { return kBlock * d; }
+  ZU_HD constexpr int64_t key_lo() const { return key_plane_bytes(); }
+  ZU_HD constexpr int64_t values() const { return key_plane_bytes() * (key_width == 15 ? 2 : 1); }
+  ZU_HD constexpr int64_t key_scales() const { return values() + kBlock * d; }
+  ZU_HD constexpr int64_t value_exponents() const { return key_scales() + kBlock * 4; }
+  ZU_HD constexpr int64_t bytes() const { return value_exponents() + kBlock; }  // a multiple of 128
 };
 
 // A block's parts.
 template <class Byte>
 struct View {
-  View(Byte* block, const Layout& l)
+  ZU_HD View(Byte* block, const Layout& l)
       : key_hi(cast<int8_t>(block)),
         key_lo(l.key_width == 15 ? cast<int8_t>(block + l.key_lo()) : nullptr),
         values(cast<int8_t>(block + l.values())),
@@ -42,7 +43,7 @@ struct View {
   template <class T>
   using Like = std::conditional_t<std::is_const_v<Byte>, const T, T>;
   template <class T>
-  static Like<T>* cast(Byte* p) {
+  ZU_HD static Like<T>* cast(Byte* p) {
     return reinterpret_cast<Like<T>*>(p);
   }
   Like<int8_t>*key_hi, *key_lo, *values;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "num/bf16.h"
 #include "num/round.h"
 #include "ops/op.h"
@@ -35,13 +36,13 @@ struct Args {
 using Fn = void(const Args&);
 
 // y = mul(sA, mul(sB, f)), with bias fma(sA, mul(sB, f), b); f = i2f(acc), ONE rounding whatever acc's width.
-inline float epilogue(float f, float sa, float sb, const float* bias) {
+ZU_HD inline float epilogue(float f, float sa, float sb, const float* bias) {
   const float scaled = sb * f;
   return bias ? std::fma(sa, scaled, *bias) : sa * scaled;
 }
 
 // Writes one exact sum through the epilogue to its place.
-inline void store(const Args& a, int64_t row, int64_t channel, int64_t acc) {
+ZU_HD inline void store(const Args& a, int64_t row, int64_t channel, int64_t acc) {
   const int64_t at = row * a.y_stride + channel;
   if (a.output == Output::kPartial) {
     static_cast<int64_t*>(a.y)[at] = acc;
@@ -55,5 +56,8 @@ inline void store(const Args& a, int64_t row, int64_t channel, int64_t acc) {
 }
 
 std::span<const Variant<Fn>> variants();
+
+using OnDevice = DeviceVariant<Args, Fn>;
+std::span<const OnDevice> device_variants();
 
 }  // namespace zeroulp::ops::linear_s8

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "num/quant.h"
 #include "ops/op.h"
 
@@ -24,7 +25,7 @@ struct Args {
 using Fn = void(const Args&);
 
 // The integer maximum of bits & 0x7fff: order-free, and NaN and Inf come out on top.
-inline uint16_t row_absmax(const uint16_t* x, int64_t k) {
+ZU_HD inline uint16_t row_absmax(const uint16_t* x, int64_t k) {
   uint16_t a = 0;
   for (int64_t i = 0; i < k; ++i) a = std::max<uint16_t>(a, x[i] & 0x7FFF);
   return a;
@@ -32,13 +33,13 @@ inline uint16_t row_absmax(const uint16_t* x, int64_t k) {
 
 // A row outside the range. Faulted rows get codes 0 and a NaN scale, so that every value computed from them is NaN (0x7FC0).
 enum class RowKind { kNormal, kTiny, kFault };
-inline RowKind classify(uint16_t a, const num::RowRange& range) {
+ZU_HD inline RowKind classify(uint16_t a, const num::RowRange& range) {
   return a > range.max_bits ? RowKind::kFault : a < range.min_bits ? RowKind::kTiny : RowKind::kNormal;
 }
 
 // Sets the scale and the fault of a row whose largest magnitude is `top`. Returns what x is multiplied by to give its code; 0 when every
 // code of the row is 0.
-inline float begin_row(const Args& a, int64_t row, uint16_t top) {
+ZU_HD inline float begin_row(const Args& a, int64_t row, uint16_t top) {
   const RowKind kind = classify(top, a.range);
   if (kind == RowKind::kFault) a.faults[row] = 1;
   if (kind != RowKind::kNormal) {
@@ -51,5 +52,8 @@ inline float begin_row(const Args& a, int64_t row, uint16_t top) {
 }
 
 std::span<const Variant<Fn>> variants();
+
+using OnDevice = DeviceVariant<Args, Fn>;
+std::span<const OnDevice> device_variants();
 
 }  // namespace zeroulp::ops::quant_rows

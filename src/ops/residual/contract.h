@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "num/bf16.h"
 #include "ops/op.h"
 
@@ -15,8 +16,11 @@ struct Args {
 };
 using Fn = void(const Args&);
 
-inline uint16_t sum(uint16_t x, uint16_t y) { return num::float_to_bf16(num::bf16_to_float(x) + num::bf16_to_float(y)); }
+ZU_HD inline uint16_t sum(uint16_t x, uint16_t y) { return num::float_to_bf16(num::bf16_to_float(x) + num::bf16_to_float(y)); }
 
 std::span<const Variant<Fn>> variants();
+
+using OnDevice = DeviceVariant<Args, Fn>;
+std::span<const OnDevice> device_variants();
 
 }  // namespace zeroulp::ops::residual

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "num/bf16.h"
 #include "ops/op.h"
 
@@ -21,11 +22,14 @@ using Fn = void(const Args&);
 struct Pair {
   uint16_t first, second;
 };
-inline Pair rotate(uint16_t x1, uint16_t x2, uint16_t c, uint16_t s) {
+ZU_HD inline Pair rotate(uint16_t x1, uint16_t x2, uint16_t c, uint16_t s) {
   const float a = num::bf16_to_float(x1), b = num::bf16_to_float(x2), cs = num::bf16_to_float(c), sn = num::bf16_to_float(s);
   return {num::float_to_bf16(a * cs - b * sn), num::float_to_bf16(b * cs + a * sn)};
 }
 
 std::span<const Variant<Fn>> variants();
+
+using OnDevice = DeviceVariant<Args, Fn>;
+std::span<const OnDevice> device_variants();
 
 }  // namespace zeroulp::ops::rope

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/host_device.h"
 #include "num/exp2.h"
 #include "num/philox.h"
 #include "num/round.h"
@@ -19,13 +20,13 @@ struct Settings {
 };
 
 // w = rne(2^30 * exp2_5(mul(sub(l, M), div_rn(log2e, T)))).
-inline uint64_t weight(float logit, float max, float factor) {
+ZU_HD inline uint64_t weight(float logit, float max, float factor) {
   return static_cast<uint64_t>(num::rne64(0x1p30f * num::exp2_5((logit - max) * factor)));
 }
 
 // The random number of a draw: the first two words of Philox-4x32-10, key = seed, counter = (position, request low, request high, purpose).
 inline constexpr uint32_t kPurposeToken = 0;
-constexpr uint64_t random_bits(const Settings& s, uint32_t position, uint64_t request, uint32_t purpose = kPurposeToken) {
+ZU_HD constexpr uint64_t random_bits(const Settings& s, uint32_t position, uint64_t request, uint32_t purpose = kPurposeToken) {
   const num::PhiloxCounter r = num::philox_4x32_10(
       {position, static_cast<uint32_t>(request), static_cast<uint32_t>(request >> 32), purpose}, s.seed);
   return (uint64_t{r[0]} << 32) | r[1];

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "num/bf16.h"
 #include "num/exp2.h"
 #include "ops/op.h"
@@ -17,14 +18,17 @@ struct Args {
 };
 using Fn = void(const Args&);
 
-inline uint16_t silu(uint16_t gate) {
+ZU_HD inline uint16_t silu(uint16_t gate) {
   const float g = num::bf16_to_float(gate);
   return num::float_to_bf16(g / (1.0f + num::exp2_5(-g * num::kLog2E)));
 }
-inline uint16_t value(uint16_t gate, uint16_t up) {
+ZU_HD inline uint16_t value(uint16_t gate, uint16_t up) {
   return num::float_to_bf16(num::bf16_to_float(silu(gate)) * num::bf16_to_float(up));
 }
 
 std::span<const Variant<Fn>> variants();
+
+using OnDevice = DeviceVariant<Args, Fn>;
+std::span<const OnDevice> device_variants();
 
 }  // namespace zeroulp::ops::silu_mul

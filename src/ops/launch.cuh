@@ -1,0 +1,54 @@
+// What the plain kernels share: grid-stride loops over 64-bit indices, and exact integer reductions, which no order can change.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "device/device.h"
+
+namespace zeroulp::ops {
+
+inline constexpr int kThreads = 256;
+
+// Enough blocks for one element per thread, at most eight per multiprocessor: the rest is a loop.
+inline unsigned blocks_for(int64_t count, const device::Launch& l, int threads = kThreads) {
+  return static_cast<unsigned>(std::max<int64_t>(1, std::min((count + threads - 1) / threads, int64_t{8} * l.multiprocessors)));
+}
+
+__device__ inline int64_t first_index() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline int64_t index_step() { return int64_t{gridDim.x} * blockDim.x; }
+
+__device__ inline int64_t warp_sum(int64_t v) {
+  for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xFFFFFFFFu, v, offset);
+  return v;
+}
+__device__ inline int32_t warp_max(int32_t v) { return __reduce_max_sync(0xFFFFFFFFu, v); }
+
+// Over all threads of a block, whose size is a multiple of 32; the result on every thread. `scratch` has 33 elements and may be used
+// again at once.
+template <class T, class WarpOp>
+__device__ T block_reduce(T v, T* scratch, T neutral, WarpOp warp_op) {
+  v = warp_op(v);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  if (lane == 0) scratch[warp] = v;
+  __syncthreads();
+  if (warp == 0) {
+    T t = lane < warps ? scratch[lane] : neutral;
+    t = warp_op(t);
+    if (lane == 0) scratch[32] = t;
+  }
+  __syncthreads();
+  const T result = scratch[32];
+  __syncthreads();
+  return result;
+}
+__device__ inline int64_t block_sum(int64_t v, int64_t* scratch) {
+  return block_reduce<int64_t>(v, scratch, 0, [](int64_t x) { return warp_sum(x); });
+}
+__device__ inline int32_t block_max(int32_t v, int32_t* scratch) {
+  return block_reduce<int32_t>(v, scratch, INT32_MIN, [](int32_t x) { return warp_max(x); });
+}
+
+}  // namespace zeroulp::ops
