@@ -62,7 +62,7 @@ CpuFeatures detect() {
   const bool ymm = (state & 0x6) == 0x6, zmm = (state & 0xE6) == 0xE6, tiles = (state & 0x60000) == 0x60000;
   f.avx2 = ymm && bit(l1.c, 28) && bit(l1.c, 12) && bit(l1.c, 29) && bit(l7.b, 5) && bit(l7.b, 8);
   f.avx512_vnni = f.avx2 && zmm && bit(l7.b, 16) && bit(l7.b, 17) && bit(l7.b, 30) && bit(l7.b, 31) && bit(l7.c, 11);
-  f.avx512_vbmi = f.avx512_vnni && bit(l7.c, 1);
+  f.avx512_vbmi = f.avx512_vnni && bit(l7.c, 1) && bit(l7.c, 6);
   f.amx_int8 = f.avx512_vnni && tiles && bit(l7.d, 24) && bit(l7.d, 25) && request_amx();
   return f;
 }

@@ -8,7 +8,7 @@ namespace zeroulp {
 struct CpuFeatures {
   bool avx2 = false;         // AVX2, FMA, F16C and BMI2, with OS support for ymm state
   bool avx512_vnni = false;  // AVX-512 F, BW, VL, DQ and VNNI, with OS support for zmm state
-  bool avx512_vbmi = false;
+  bool avx512_vbmi = false;  // besides these, VBMI and VBMI2
   bool amx_int8 = false;     // AMX-TILE and AMX-INT8, with permission granted by the kernel
   std::string model;         // as the processor names itself, or the architecture
 };

@@ -86,6 +86,7 @@ std::string why_unavailable(Needs needs, const CpuFeatures& cpu) {
     case Needs::kNothing: return "";
     case Needs::kAvx2: return cpu.avx2 ? "" : "this processor lacks AVX2 with FMA";
     case Needs::kAvx512Vnni: return cpu.avx512_vnni ? "" : "this processor lacks AVX-512 with VNNI";
+    case Needs::kAvx512Vbmi: return cpu.avx512_vbmi ? "" : "this processor lacks AVX-512 with VBMI2";
   }
   return "unknown need";
 }

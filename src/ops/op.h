@@ -26,7 +26,7 @@
 
 namespace zeroulp::ops {
 
-enum class Needs { kNothing, kAvx2, kAvx512Vnni };
+enum class Needs { kNothing, kAvx2, kAvx512Vnni, kAvx512Vbmi };
 
 // Empty when this processor can run it; otherwise why not, for people.
 std::string why_unavailable(Needs needs, const CpuFeatures& cpu);

@@ -1,0 +1,48 @@
+#include "codec/choose.h"
+
+#include <algorithm>
+#include <array>
+
+namespace zeroulp::codec {
+namespace {
+
+// sums[i]: samples below symbol i.
+using Sums = std::array<uint32_t, 257>;
+
+uint32_t inside(const Sums& sums, int begin, int width) {
+  return sums[static_cast<size_t>(begin + width)] - sums[static_cast<size_t>(begin)];
+}
+
+// The lowest begin in [first, last] whose window holds most.
+int fullest(const Sums& sums, int width, int first, int last) {
+  int best = first;
+  for (int begin = first + 1; begin <= last; ++begin)
+    if (inside(sums, begin, width) > inside(sums, best, width)) best = begin;
+  return best;
+}
+
+}  // namespace
+
+Choice choose(const uint32_t* histogram, uint32_t samples, int exponent_bits, Level level) {
+  const int symbols = 1 << exponent_bits;
+  Sums sums{};
+  for (int s = 0; s < symbols; ++s) sums[static_cast<size_t>(s) + 1] = sums[static_cast<size_t>(s)] + histogram[s];
+
+  Choice choice;
+  uint32_t least = UINT32_MAX;
+  const Mode last = level == Level::kFast ? Mode::kW4 : Mode::kT33;
+  for (uint8_t m = static_cast<uint8_t>(Mode::kW4); m <= static_cast<uint8_t>(last); ++m) {
+    const Windows w = windows_of(static_cast<Mode>(m));
+    const int both = w.width1 + w.width2;
+    const int first = fullest(sums, w.width1, 0, symbols - 1 - w.width1);
+    const int base = fullest(sums, both, std::max(0, first - w.width2), std::min(first, symbols - 1 - both));
+    const uint32_t bits = estimated_bits(w, samples, inside(sums, first, w.width1), inside(sums, base, both));
+    if (bits < least) {
+      least = bits;
+      choice = {static_cast<Mode>(m), static_cast<uint8_t>(base), static_cast<uint8_t>(first - base)};
+    }
+  }
+  return choice;
+}
+
+}  // namespace zeroulp::codec

@@ -1,0 +1,51 @@
+// The inner loops of the block codec, one table per instruction set. Every entry gives the reference's bytes.
+//
+// Arrays of symbols and codes have a byte per value and kSlack readable and writable bytes behind their end; payloads and raw values
+// have none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "codec/format.h"
+#include "ops/op.h"
+
+namespace zeroulp::codec {
+
+inline constexpr size_t kSlack = 64;
+
+// One level of codes: symbols in [begin, begin + width), without those in [hole, hole + hole_width), are numbered from 0 upwards.
+struct Window {
+  uint8_t begin, width;       // width counts the symbols that have a code
+  uint8_t hole, hole_width;   // hole_width 0: none
+};
+
+struct Kernels {
+  std::string_view name;
+  ops::Needs needs;
+
+  // BF16 rotated left by one bit: the high byte is the symbol (exponent), the low byte the rest.
+  void (*split_bf16)(const std::byte* raw, uint32_t n, std::byte* rest, uint8_t* symbols);
+  void (*merge_bf16)(const std::byte* rest, const uint8_t* symbols, uint32_t n, std::byte* raw);
+  // codes[i] = number in the window, or w.width; what has no number goes to `left` in order. Returns how many.
+  uint32_t (*code)(const uint8_t* symbols, uint32_t n, Window w, uint8_t* codes, uint8_t* left);
+  // The inverse; `left` must hold as many symbols as there are codes equal to w.width.
+  void (*decode)(const uint8_t* codes, uint32_t n, Window w, const uint8_t* left, uint8_t* symbols);
+  uint32_t (*count)(const uint8_t* codes, uint32_t n, uint8_t value);
+  // Strings of codes of 2, 3 or 4 bits, the first code in the lowest bits; unused bits of the last byte are 0.
+  void (*pack)(const uint8_t* codes, uint32_t n, int bits, std::byte* to);
+  void (*unpack)(const std::byte* from, uint32_t n, int bits, uint8_t* codes);
+  uint64_t (*hash)(const std::byte* bytes, size_t count);  // XXH3-64, seed 0
+};
+
+extern const Kernels kReference;
+
+// Slowest first.
+std::span<const Kernels* const> kernel_table();
+// The table called `wanted`, or the fastest that runs here when empty.
+Result<const Kernels*> select_kernels(std::string_view wanted, const CpuFeatures& cpu);
+
+}  // namespace zeroulp::codec
