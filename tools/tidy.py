@@ -27,7 +27,6 @@ LINES_WARNED, BYTES_ALLOWED = 700, 2 << 20
 # File and call -> why it may stand outside src/num and contract.h.
 ROUNDING_ALLOWED = {
     ("src/model/rope.cpp", "clamp"): "part of the YaRN formula, evaluated once per model",
-    ("src/ops/sample/sample.cpp", "nearbyint"): "turns the user's top-p into 65536ths, once per request",
 }
 # Paths whose content speaks of hosts or of a machine's folders with reason.
 PLACE_ALLOWED = {

@@ -36,16 +36,12 @@ class Chooser {
 
   template <class Fn>
   Status choose(std::string_view op, std::span<const Variant<Fn>> table, Variant<Fn>& out) {
-    std::string_view name = wanted_.everywhere;
-    if (const auto it = wanted_.by_op.find(op); it != wanted_.by_op.end()) {
-      name = it->second;
-      ++met_ops_;
-    } else if (!name.empty()) {
-      const bool has = std::any_of(table.begin(), table.end(), [&](const Variant<Fn>& v) { return v.name == name; });
-      met_everywhere_ |= has;
-      if (!has) name = "reference";
-    }
-    ZU_TRY_ASSIGN(out, select(op, table, name, cpu_));
+    ZU_TRY_ASSIGN(out, select(op, table, name_for(op, table, "reference"), cpu_));
+    return {};
+  }
+  template <class Args, class Fn>
+  Status choose(std::string_view op, std::span<const DeviceVariant<Args, Fn>> table, DeviceVariant<Args, Fn>& out) {
+    ZU_TRY_ASSIGN(out, select(op, table, name_for(op, table, "")));
     return {};
   }
 
@@ -57,26 +53,64 @@ class Chooser {
   }
 
  private:
+  // `otherwise`: when the bare name is of no variant of this op.
+  template <class Table>
+  std::string_view name_for(std::string_view op, const Table& table, std::string_view otherwise) {
+    if (const auto it = wanted_.by_op.find(op); it != wanted_.by_op.end()) {
+      ++met_ops_;
+      return it->second;
+    }
+    if (wanted_.everywhere.empty()) return "";
+    const bool has = std::any_of(table.begin(), table.end(), [&](const auto& v) { return v.name == wanted_.everywhere; });
+    met_everywhere_ |= has;
+    return has ? std::string_view(wanted_.everywhere) : otherwise;
+  }
+
   Wanted wanted_;
   const CpuFeatures& cpu_;
   size_t met_ops_ = 0;
   bool met_everywhere_ = false;
 };
 
-// Calls visit(name, table, member) for every op.
+// Calls visit(name, CPU table, GPU table, member) for every op.
 template <class K, class Visit>
 Status for_each_op(K& k, Visit visit) {
-  ZU_TRY(visit("argmax", argmax::variants(), k.argmax));
-  ZU_TRY(visit("attention", attention::variants(), k.attention));
-  ZU_TRY(visit("embedding", embedding::variants(), k.embedding));
-  ZU_TRY(visit("linear_s8", linear_s8::variants(), k.linear_s8));
-  ZU_TRY(visit("nll", nll::variants(), k.nll));
-  ZU_TRY(visit("quant_rows", quant_rows::variants(), k.quant_rows));
-  ZU_TRY(visit("residual", residual::variants(), k.residual));
-  ZU_TRY(visit("rmsnorm", rmsnorm::variants(), k.rmsnorm));
-  ZU_TRY(visit("rope", rope::variants(), k.rope));
-  ZU_TRY(visit("silu_mul", silu_mul::variants(), k.silu_mul));
+  ZU_TRY(visit("argmax", argmax::variants(), argmax::device_variants(), k.argmax));
+  ZU_TRY(visit("attention", attention::variants(), attention::device_variants(), k.attention));
+  ZU_TRY(visit("embedding", embedding::variants(), embedding::device_variants(), k.embedding));
+  ZU_TRY(visit("linear_s8", linear_s8::variants(), linear_s8::device_variants(), k.linear_s8));
+  ZU_TRY(visit("nll", nll::variants(), nll::device_variants(), k.nll));
+  ZU_TRY(visit("quant_rows", quant_rows::variants(), quant_rows::device_variants(), k.quant_rows));
+  ZU_TRY(visit("residual", residual::variants(), residual::device_variants(), k.residual));
+  ZU_TRY(visit("rmsnorm", rmsnorm::variants(), rmsnorm::device_variants(), k.rmsnorm));
+  ZU_TRY(visit("rope", rope::variants(), rope::device_variants(), k.rope));
+  ZU_TRY(visit("silu_mul", silu_mul::variants(), silu_mul::device_variants(), k.silu_mul));
   return {};
+}
+
+template <class K>
+std::vector<std::string> names_of(const K& kernels) {
+  std::vector<std::string> names;
+  const Status ok = for_each_op(kernels, [&](std::string_view op, auto, auto, const auto& variant) -> Status {
+    names.push_back(fmt::format("{}={}", op, variant.name));
+    return {};
+  });
+  (void)ok;
+  return names;
+}
+
+// The names of the tables that `pick` chooses, each once, with why_not(variant).
+template <class Pick, class WhyNot>
+std::vector<VariantStatus> all_names(Pick pick, WhyNot why_not) {
+  std::vector<VariantStatus> all;
+  Kernels unused;
+  const Status ok = for_each_op(unused, [&](std::string_view, auto on_cpu, auto on_device, auto&) -> Status {
+    for (const auto& v : pick(on_cpu, on_device))
+      if (std::none_of(all.begin(), all.end(), [&](const VariantStatus& s) { return s.name == v.name; })) all.push_back({std::string(v.name), why_not(v)});
+    return {};
+  });
+  (void)ok;
+  return all;
 }
 
 }  // namespace
@@ -91,36 +125,34 @@ std::string why_unavailable(Needs needs, const CpuFeatures& cpu) {
   return "unknown need";
 }
 
-std::vector<std::string> Kernels::names() const {
-  std::vector<std::string> names;
-  const Status ok = for_each_op(*this, [&](std::string_view op, auto, const auto& variant) -> Status {
-    names.push_back(fmt::format("{}={}", op, variant.name));
-    return {};
-  });
-  (void)ok;
-  return names;
-}
+std::vector<std::string> Kernels::names() const { return names_of(*this); }
+std::vector<std::string> DeviceKernels::names() const { return names_of(*this); }
 
 Result<Kernels> select_kernels(std::string_view wanted, const CpuFeatures& cpu) {
   ZU_TRY_ASSIGN(Wanted parsed, parse_wanted(wanted));
   Chooser chooser(std::move(parsed), cpu);
   Kernels kernels;
-  ZU_TRY(for_each_op(kernels, [&](std::string_view op, auto table, auto& out) { return chooser.choose(op, table, out); }));
+  ZU_TRY(for_each_op(kernels, [&](std::string_view op, auto table, auto, auto& out) { return chooser.choose(op, table, out); }));
+  ZU_TRY(chooser.finish());
+  return kernels;
+}
+
+Result<DeviceKernels> select_device_kernels(std::string_view wanted) {
+  ZU_TRY_ASSIGN(Wanted parsed, parse_wanted(wanted));
+  Chooser chooser(std::move(parsed), cpu_features());
+  DeviceKernels kernels;
+  ZU_TRY(for_each_op(kernels, [&](std::string_view op, auto, auto table, auto& out) { return chooser.choose(op, table, out); }));
   ZU_TRY(chooser.finish());
   return kernels;
 }
 
 std::vector<VariantStatus> variant_status(const CpuFeatures& cpu) {
-  std::vector<VariantStatus> all;
-  Kernels unused;
-  const Status ok = for_each_op(unused, [&](std::string_view, auto table, auto&) -> Status {
-    for (const auto& v : table)
-      if (std::none_of(all.begin(), all.end(), [&](const VariantStatus& s) { return s.name == v.name; }))
-        all.push_back({std::string(v.name), why_unavailable(v.needs, cpu)});
-    return {};
-  });
-  (void)ok;
-  return all;
+  return all_names([](auto on_cpu, auto) { return on_cpu; }, [&](const auto& v) { return why_unavailable(v.needs, cpu); });
+}
+
+std::vector<VariantStatus> device_variant_status(int index) {
+  const std::string why = device::why_unavailable(index);
+  return all_names([](auto, auto on_device) { return on_device; }, [&](const auto&) { return why; });
 }
 
 }  // namespace zeroulp::ops

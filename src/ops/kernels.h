@@ -41,10 +41,28 @@ struct Kernels {
 // gives exit code 4.
 Result<Kernels> select_kernels(std::string_view wanted, const CpuFeatures& cpu);
 
+// The same for a GPU. `wanted` as above, but an op without a bare name's variant keeps the one that it would have had anyway.
+struct DeviceKernels {
+  argmax::OnDevice argmax{};
+  attention::OnDevice attention{};
+  embedding::OnDevice embedding{};
+  linear_s8::OnDevice linear_s8{};
+  nll::OnDevice nll{};
+  quant_rows::OnDevice quant_rows{};
+  residual::OnDevice residual{};
+  rmsnorm::OnDevice rmsnorm{};
+  rope::OnDevice rope{};
+  silu_mul::OnDevice silu_mul{};
+
+  std::vector<std::string> names() const;
+};
+Result<DeviceKernels> select_device_kernels(std::string_view wanted);
+
 // All variant names that some op has, slowest first, with the reason when this processor cannot run them (empty: it can).
 struct VariantStatus {
   std::string name, why_not;
 };
 std::vector<VariantStatus> variant_status(const CpuFeatures& cpu);
+std::vector<VariantStatus> device_variant_status(int index);  // of a GPU; empty in a build without CUDA
 
 }  // namespace zeroulp::ops

@@ -17,6 +17,14 @@ inline unsigned blocks_for(int64_t count, const device::Launch& l, int threads =
   return static_cast<unsigned>(std::max<int64_t>(1, std::min((count + threads - 1) / threads, int64_t{8} * l.multiprocessors)));
 }
 
+// One block per row, as many as a grid can have; the rest is a loop. As many threads as a row keeps busy.
+inline unsigned row_blocks(int64_t rows) { return static_cast<unsigned>(std::min<int64_t>(rows, 1 << 30)); }
+inline unsigned row_threads(int64_t columns) {
+  unsigned threads = 32;
+  while (threads < 1024 && threads * 2 <= columns) threads *= 2;
+  return threads;
+}
+
 __device__ inline int64_t first_index() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t index_step() { return int64_t{gridDim.x} * blockDim.x; }
 
@@ -25,6 +33,11 @@ __device__ inline int64_t warp_sum(int64_t v) {
   return v;
 }
 __device__ inline int32_t warp_max(int32_t v) { return __reduce_max_sync(0xFFFFFFFFu, v); }
+
+__device__ inline uint64_t warp_max(uint64_t v) {
+  for (int offset = 16; offset > 0; offset /= 2) v = max(v, __shfl_xor_sync(0xFFFFFFFFu, v, offset));
+  return v;
+}
 
 // Over all threads of a block, whose size is a multiple of 32; the result on every thread. `scratch` has 33 elements and may be used
 // again at once.
@@ -49,6 +62,10 @@ __device__ inline int64_t block_sum(int64_t v, int64_t* scratch) {
 }
 __device__ inline int32_t block_max(int32_t v, int32_t* scratch) {
   return block_reduce<int32_t>(v, scratch, INT32_MIN, [](int32_t x) { return warp_max(x); });
+}
+
+__device__ inline uint64_t block_max_u64(uint64_t v, uint64_t* scratch) {
+  return block_reduce<uint64_t>(v, scratch, 0, [](uint64_t x) { return warp_max(x); });
 }
 
 }  // namespace zeroulp::ops

@@ -12,6 +12,11 @@
 
 namespace zeroulp::ops {
 
+// Bytes of `rows` rows of `columns` elements of `size` bytes; nothing is behind the last row.
+constexpr int64_t row_extent(int64_t rows, int64_t columns, int64_t stride, int64_t size) {
+  return rows == 0 ? 0 : ((rows - 1) * stride + columns) * size;
+}
+
 class Stage {
  public:
   Stage();

@@ -1,4 +1,4 @@
-// The fast variants of this folder, where the architecture has them.
+// The variants of this folder beside the reference, where the architecture or the build has them.
 #pragma once
 
 #include "ops/argmax/contract.h"
@@ -7,5 +7,11 @@
 namespace zeroulp::ops::argmax {
 void avx2(Args& args);
 void avx512_vnni(Args& args);
+}  // namespace zeroulp::ops::argmax
+#endif
+
+#if ZEROULP_CUDA
+namespace zeroulp::ops::argmax {
+void cuda(const Rows& args, const device::Launch& launch);
 }  // namespace zeroulp::ops::argmax
 #endif

@@ -1,5 +1,6 @@
 #include "ops/argmax/fast.h"
 #include "ops/argmax/reference.h"
+#include "ops/stage.h"
 
 namespace zeroulp::ops::argmax {
 
@@ -14,6 +15,21 @@ std::span<const Variant<Fn>> variants() {
   return kTable;
 }
 
+#if ZEROULP_CUDA
+namespace {
+
+void move_arrays(Rows& a, Stage& s) {
+  s.read(a.logits, row_extent(a.rows, a.count, a.stride, 4));
+  s.write(a.indices, a.rows * 8);
+}
+void one_row(Args& a) { staged<Rows, cuda, move_arrays>({a.logits, a.count, 1, a.count, &a.index}); }
+
+constexpr OnDevice kOnDevice[] = {{"cuda", cuda, one_row}};
+
+}  // namespace
+std::span<const OnDevice> device_variants() { return kOnDevice; }
+#else
 std::span<const OnDevice> device_variants() { return {}; }
+#endif
 
 }  // namespace zeroulp::ops::argmax

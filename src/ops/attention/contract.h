@@ -93,9 +93,37 @@ ZU_HD inline Alignment align(const State& s, float n) {
   return n > s.n ? Alignment{n, factor(s.n - n), 1.0f} : Alignment{s.n, 1.0f, factor(n - s.n)};
 }
 
+// One element of O when a block with the exact sum `a` and the exponent F joins; value_gain = gain * 2^F. L joins the same way with F = 0.
+ZU_HD inline float add_block(float o, int32_t a, const Alignment& al, float value_gain) {
+  const float kept = o * al.keep;
+  return al.gain != 0 ? std::fma(num::i2f(a), value_gain, kept) : kept;
+}
+// One element of O, or L, when a group joins.
+ZU_HD inline float add_group(float o, float group, const Alignment& al) { return o * al.keep + group * al.gain; }
+
+// All rows of a pass and all KV heads, as a GPU takes them.
+struct Rows {
+  kv_cache::Layout layout;
+  int64_t rows, heads;        // query heads
+  int64_t group, first_head;  // query head h reads KV head (first_head + h) / group - first_head / group
+  int64_t window;
+  float score_constant;
+  const int16_t* q;  // 15-bit codes [rows, heads, d], row stride q_stride, heads d apart
+  int64_t q_stride;
+  const float* q_scales;  // [rows, heads]
+  const int32_t* positions;  // [rows]
+  int64_t max_positions;     // above every position: what the launch is sized for
+  kv_cache::Pages pages;
+  uint16_t* out;  // bf16 [rows, heads, d], row stride out_stride, heads d apart
+  int64_t out_stride;
+  uint8_t* faults;    // [rows], as in Args
+  int32_t* arrivals;  // [rows, heads]: 0 before and after
+  ZU_HD int64_t kv_heads() const { return heads == 0 ? 0 : (first_head + heads - 1) / group - first_head / group + 1; }
+};
+
 std::span<const Variant<Fn>> variants();
 
-using OnDevice = DeviceVariant<Args, Fn>;
+using OnDevice = DeviceVariant<Rows, Fn>;
 std::span<const OnDevice> device_variants();
 
 }  // namespace zeroulp::ops::attention

@@ -1,4 +1,4 @@
-// The fast variants of this folder, where the architecture has them.
+// The variants of this folder beside the reference, where the architecture or the build has them.
 #pragma once
 
 #include "ops/attention/contract.h"
@@ -7,5 +7,12 @@
 namespace zeroulp::ops::attention {
 void avx2(const Args& args);
 void avx512_vnni(const Args& args);
+}  // namespace zeroulp::ops::attention
+#endif
+
+#if ZEROULP_CUDA
+namespace zeroulp::ops::attention {
+int64_t cuda_workspace(const Rows& args);
+void cuda(const Rows& args, const device::Launch& launch);
 }  // namespace zeroulp::ops::attention
 #endif

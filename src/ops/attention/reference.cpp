@@ -55,20 +55,16 @@ struct Sums {
 void add_block(Sums& to, const BlockSums& s) {
   const Alignment al = align(to.state, s.n);
   const float value_gain = al.gain * num::pow2(s.f);
-  for (size_t i = 0; i < to.o.size(); ++i) {
-    to.o[i] *= al.keep;
-    if (al.gain != 0) to.o[i] = std::fma(num::i2f(s.a[i]), value_gain, to.o[i]);
-  }
-  to.state.l *= al.keep;
-  if (al.gain != 0) to.state.l = std::fma(num::i2f(s.b), al.gain, to.state.l);
+  for (size_t i = 0; i < to.o.size(); ++i) to.o[i] = attention::add_block(to.o[i], s.a[i], al, value_gain);
+  to.state.l = attention::add_block(to.state.l, s.b, al, al.gain);
   to.state.n = al.n;
   to.state.empty = false;
 }
 
 void add_group(Sums& to, const Sums& group) {
   const Alignment al = align(to.state, group.state.n);
-  for (size_t i = 0; i < to.o.size(); ++i) to.o[i] = to.o[i] * al.keep + group.o[i] * al.gain;
-  to.state.l = to.state.l * al.keep + group.state.l * al.gain;
+  for (size_t i = 0; i < to.o.size(); ++i) to.o[i] = attention::add_group(to.o[i], group.o[i], al);
+  to.state.l = attention::add_group(to.state.l, group.state.l, al);
   to.state.n = al.n;
   to.state.empty = false;
 }

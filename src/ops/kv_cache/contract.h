@@ -13,6 +13,7 @@
 #include "base/host_device.h"
 #include "num/quant.h"
 #include "ops/op.h"
+#include "ops/quant_rows/contract.h"
 
 namespace zeroulp::ops::kv_cache {
 
@@ -46,9 +47,58 @@ struct View {
   ZU_HD static Like<T>* cast(Byte* p) {
     return reinterpret_cast<Like<T>*>(p);
   }
+  // One element of a key, whose code has the layout's width.
+  ZU_HD void set_key(const Layout& l, int64_t slot, int64_t i, int32_t code) const {
+    const int64_t at = slot * l.d + i;
+    key_hi[at] = static_cast<int8_t>(l.key_width == 15 ? num::plane_hi(code) : code);
+    if (l.key_width == 15) key_lo[at] = static_cast<int8_t>(num::plane_lo(code));
+  }
+
   Like<int8_t>*key_hi, *key_lo, *values;
   Like<float>* key_scales;
   Like<int8_t>* value_exponents;
+};
+
+// How a key row with the largest magnitude `top` is stored: code = quant_code(x, multiplier), all 0 when the multiplier is 0.
+struct KeyRow {
+  float scale, multiplier;
+  bool fault;
+};
+ZU_HD inline KeyRow key_row(uint16_t top, int width) {
+  constexpr num::RowRange range = num::kAttentionRange;
+  const float largest = num::bf16_to_float(top);
+  switch (quant_rows::classify(top, range)) {
+    case quant_rows::RowKind::kNormal: return {num::quant_scale(largest, width), num::quant_multiplier(largest, width), false};
+    case quant_rows::RowKind::kTiny: return {1.0f, 0.0f, false};
+    default: return {num::bf16_to_float(num::kBf16Nan), 0.0f, true};
+  }
+}
+
+// The same for a value row: code = rne(v * factor), all 0 when the factor is 0.
+struct ValueRow {
+  int8_t exponent;
+  float factor;
+  bool fault;
+};
+ZU_HD inline ValueRow value_row(uint16_t top) {
+  constexpr num::RowRange range = num::kAttentionRange;
+  const quant_rows::RowKind kind = quant_rows::classify(top, range);
+  if (kind != quant_rows::RowKind::kNormal) return {kZeroRow, 0.0f, kind == quant_rows::RowKind::kFault};
+  const int e = num::pow2_scale_exponent(top);
+  return {static_cast<int8_t>(e), num::pow2(-e), false};
+}
+ZU_HD inline int8_t value_code(uint16_t v, float factor) {
+  return factor == 0 ? int8_t{0} : static_cast<int8_t>(num::rne(num::bf16_to_float(v) * factor));
+}
+
+// Where a pass finds its blocks: those of row r's sequence are listed from blocks[begin[r]] on, each address being that of the page; a
+// head's block is `offset` and its multiple of `head_stride` further on.
+struct Pages {
+  std::byte* const* blocks;
+  const int32_t* begin;  // [rows]
+  int64_t offset, head_stride;
+
+  ZU_HD std::byte* block(int64_t row, int64_t index, int64_t head) const { return blocks[begin[row] + index] + offset + head * head_stride; }
 };
 
 // Quantises one position's K and V head vectors (bf16 [d]) into slot `slot` of a block. Returns false when either is out of range

@@ -16,10 +16,18 @@ __global__ void linear_s8_cuda_ref(Args a) {
   }
 }
 
+__global__ void linear_s8_store(Args a, const int64_t* sums) {
+  for (int64_t at = first_index(); at < a.rows * a.n; at += index_step()) store(a, at / a.n, at % a.n, sums[at]);
+}
+
 }  // namespace
 
 void cuda_ref(const Args& a, const device::Launch& l) {
   if (a.rows * a.n > 0) linear_s8_cuda_ref<<<blocks_for(a.rows * a.n, l), kThreads, 0, l.stream>>>(a);
+}
+
+void cuda_store(const Args& a, const int64_t* sums, const device::Launch& l) {
+  if (a.rows * a.n > 0) linear_s8_store<<<blocks_for(a.rows * a.n, l), kThreads, 0, l.stream>>>(a, sums);
 }
 
 }  // namespace zeroulp::ops::linear_s8

@@ -13,5 +13,7 @@ void avx512_vnni(const Args& args);
 #if ZEROULP_CUDA
 namespace zeroulp::ops::linear_s8 {
 void cuda_ref(const Args& args, const device::Launch& launch);
+// The epilogue alone, on complete sums [rows, n]: after an exchange between tensor-parallel ranks.
+void cuda_store(const Args& args, const int64_t* sums, const device::Launch& launch);
 }  // namespace zeroulp::ops::linear_s8
 #endif

@@ -51,6 +51,11 @@ ZU_HD inline float begin_row(const Args& a, int64_t row, uint16_t top) {
   return num::quant_multiplier(largest, a.width);
 }
 
+// One code of a row that begin_row gave `multiplier` for.
+ZU_HD inline int16_t code(uint16_t x, float multiplier) {
+  return multiplier == 0 ? int16_t{0} : static_cast<int16_t>(num::quant_code(num::bf16_to_float(x), multiplier));
+}
+
 std::span<const Variant<Fn>> variants();
 
 using OnDevice = DeviceVariant<Args, Fn>;

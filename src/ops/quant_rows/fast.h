@@ -1,4 +1,4 @@
-// The fast variants of this folder, where the architecture has them.
+// The variants of this folder beside the reference, where the architecture or the build has them.
 #pragma once
 
 #include "ops/quant_rows/contract.h"
@@ -7,5 +7,13 @@
 namespace zeroulp::ops::quant_rows {
 void avx2(const Args& args);
 void avx512_vnni(const Args& args);
+}  // namespace zeroulp::ops::quant_rows
+#endif
+
+#if ZEROULP_CUDA
+namespace zeroulp::ops::quant_rows {
+void cuda(const Args& args, const device::Launch& launch);
+// tops[r] = the largest magnitude of row r: what tensor-parallel ranks exchange.
+void cuda_absmax(const uint16_t* x, int64_t stride, int64_t rows, int64_t k, uint16_t* tops, const device::Launch& launch);
 }  // namespace zeroulp::ops::quant_rows
 #endif

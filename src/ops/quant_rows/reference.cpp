@@ -14,7 +14,7 @@ void reference(const Args& a) {
       std::fill(codes, codes + a.k, int16_t{0});
       continue;
     }
-    for (int64_t i = 0; i < a.k; ++i) codes[i] = static_cast<int16_t>(num::quant_code(num::bf16_to_float(x[i]), multiplier));
+    for (int64_t i = 0; i < a.k; ++i) codes[i] = code(x[i], multiplier);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "ops/residual/fast.h"
 #include "ops/residual/reference.h"
+#include "ops/stage.h"
 
 namespace zeroulp::ops::residual {
 
@@ -14,6 +15,20 @@ std::span<const Variant<Fn>> variants() {
   return kTable;
 }
 
+#if ZEROULP_CUDA
+namespace {
+
+void move_arrays(Args& a, Stage& s) {
+  s.write(a.x, a.count * 2);
+  s.read(a.y, a.count * 2);
+}
+
+constexpr OnDevice kOnDevice[] = {{"cuda", cuda, staged<Args, cuda, move_arrays>}};
+
+}  // namespace
+std::span<const OnDevice> device_variants() { return kOnDevice; }
+#else
 std::span<const OnDevice> device_variants() { return {}; }
+#endif
 
 }  // namespace zeroulp::ops::residual

@@ -1,4 +1,4 @@
-// The fast variants of this folder, where the architecture has them.
+// The variants of this folder beside the reference, where the architecture or the build has them.
 #pragma once
 
 #include "ops/rope/contract.h"
@@ -7,5 +7,11 @@
 namespace zeroulp::ops::rope {
 void avx2(const Args& args);
 void avx512_vnni(const Args& args);
+}  // namespace zeroulp::ops::rope
+#endif
+
+#if ZEROULP_CUDA
+namespace zeroulp::ops::rope {
+void cuda(const Args& args, const device::Launch& launch);
 }  // namespace zeroulp::ops::rope
 #endif

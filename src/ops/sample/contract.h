@@ -2,6 +2,7 @@
 // and position. A request id is never a batch slot.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -30,6 +31,19 @@ ZU_HD constexpr uint64_t random_bits(const Settings& s, uint32_t position, uint6
   const num::PhiloxCounter r = num::philox_4x32_10(
       {position, static_cast<uint32_t>(request), static_cast<uint32_t>(request >> 32), purpose}, s.seed);
   return (uint64_t{r[0]} << 32) | r[1];
+}
+
+// 65536 * top_p as the rule counts it; at 65536 and above it is off.
+inline uint64_t top_p_16(double top_p) { return static_cast<uint64_t>(std::nearbyint(65536.0 * top_p)); }
+// Whether a prefix with the weight `cumulative` of the whole `sum` is long enough.
+ZU_HD constexpr bool reaches_top_p(uint64_t cumulative, uint64_t sum, uint64_t p16) {
+  __extension__ using u128 = unsigned __int128;
+  return static_cast<u128>(cumulative) * 65536 >= static_cast<u128>(p16) * sum;
+}
+// floor(random * S / 2^64): the first kept index whose cumulative weight passes it is drawn.
+ZU_HD constexpr uint64_t draw_mark(uint64_t random, uint64_t sum) {
+  __extension__ using u128 = unsigned __int128;
+  return static_cast<uint64_t>((static_cast<u128>(random) * sum) >> 64);
 }
 
 // Draws tokens; keeps its scratch between calls. Temperature, then top-k, then top-p; candidates in order of (logit descending, index

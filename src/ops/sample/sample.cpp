@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "ops/argmax/reference.h"
 #include "ops/sample/contract.h"
@@ -7,17 +6,15 @@
 namespace zeroulp::ops::sample {
 namespace {
 
-__extension__ using u128 = unsigned __int128;
-
 // The shortest prefix of `order` whose weight reaches top_p of the whole.
 size_t top_p_length(const std::vector<int32_t>& order, size_t kept, const std::vector<uint64_t>& weights, double top_p) {
   uint64_t sum = 0;
   for (size_t i = 0; i < kept; ++i) sum += weights[static_cast<size_t>(order[i])];
-  const auto p16 = static_cast<uint64_t>(std::nearbyint(65536.0 * top_p));
+  const uint64_t p16 = top_p_16(top_p);
   uint64_t cumulative = 0;
   for (size_t i = 0; i < kept; ++i) {
     cumulative += weights[static_cast<size_t>(order[i])];
-    if (static_cast<u128>(cumulative) * 65536 >= static_cast<u128>(p16) * sum) return i + 1;
+    if (reaches_top_p(cumulative, sum, p16)) return i + 1;
   }
   return kept;
 }
@@ -46,7 +43,7 @@ int64_t Sampler::draw(const float* logits, int64_t count, const Settings& s, uin
   }
   uint64_t sum = 0;
   for (size_t i = 0; i < kept; ++i) sum += weights_[static_cast<size_t>(order_[i])];
-  const auto mark = static_cast<uint64_t>((static_cast<u128>(random_bits(s, position, request)) * sum) >> 64);
+  const uint64_t mark = draw_mark(random_bits(s, position, request), sum);
   uint64_t cumulative = 0;
   for (size_t i = 0; i < kept; ++i) {
     cumulative += weights_[static_cast<size_t>(order_[i])];

@@ -1,0 +1,31 @@
+// A block's share of quantising one row.
+#pragma once
+
+#include "ops/launch.cuh"
+#include "ops/quant_rows/contract.h"
+
+namespace zeroulp::ops::quant_rows {
+
+struct Scratch {
+  int32_t tops[33];
+  float multiplier;
+};
+
+// The largest magnitude of a row, on every thread.
+__device__ inline uint16_t block_absmax(const uint16_t* x, int64_t k, Scratch& scratch) {
+  int32_t top = 0;
+  for (int64_t i = threadIdx.x; i < k; i += blockDim.x) top = max(top, x[i] & 0x7FFF);
+  return static_cast<uint16_t>(block_max(top, scratch.tops));
+}
+
+// Codes, scale and fault of row `row` of `a`, whose values are x[0..k). Every thread calls it.
+__device__ inline void quantize_row(const Args& a, int64_t row, const uint16_t* x, uint16_t top, Scratch& scratch) {
+  if (threadIdx.x == 0) scratch.multiplier = begin_row(a, row, top);
+  __syncthreads();
+  const float multiplier = scratch.multiplier;
+  int16_t* codes = a.codes + row * a.codes_stride;
+  for (int64_t i = threadIdx.x; i < a.k; i += blockDim.x) codes[i] = code(x[i], multiplier);
+  __syncthreads();
+}
+
+}  // namespace zeroulp::ops::quant_rows
