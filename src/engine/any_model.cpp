@@ -39,6 +39,7 @@ struct AnyModel::Impl {
     ZU_TRY(quantized->verify_identity());
     EngineOptions e;
     e.kernel = options.kernel;
+    e.device = options.device;
     e.threads = options.threads;
     e.max_rows = std::min(kEngineRows, options.positions);
     e.max_context = options.positions;
@@ -86,7 +87,7 @@ std::string AnyModel::kind() const {
 }
 std::string AnyModel::identity() const { return quantized() ? impl_->quantized->identity() : ""; }
 const io::Json& AnyModel::recipe() const { return quantized() ? impl_->quantized->header().recipe : impl_->no_recipe; }
-std::vector<std::string> AnyModel::kernels() const { return quantized() ? impl_->engine->kernels().names() : std::vector<std::string>(); }
+std::vector<std::string> AnyModel::kernels() const { return quantized() ? impl_->engine->kernel_names() : std::vector<std::string>(); }
 const std::vector<std::string>& AnyModel::notes() const { return impl_->notes; }
 
 Decode AnyModel::decode() {

@@ -18,6 +18,7 @@ class AnyModel {
   struct Options {
     int threads = 1;
     std::string kernel;                                    // of a quantised model; see ops::select_kernels
+    int device = -1;                                       // of a quantised model: a GPU's index; -1: this processor
     FloatDecoder::Mode mode = FloatDecoder::Mode::kBf16;   // of a float model
     int64_t positions = 1024;                              // of the longest sequence
   };

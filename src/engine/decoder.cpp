@@ -121,7 +121,7 @@ std::byte* Decoder::page_block(int32_t page, int64_t layer, int64_t local_head) 
   return b_->arena.data() + page * page_bytes_ + layer_offsets_[static_cast<size_t>(layer)] + local_head * block;
 }
 
-void Decoder::forward(const Plan& plan, const RopeTable& rope) {
+Status Decoder::forward(const Plan& plan, const RopeTable& rope) {
   ZU_CHECK(plan.rows() >= 1 && plan.rows() <= options_.max_rows);
   chunks_ = plan.chunks.size();
   b_->page_pointers.clear();
@@ -132,6 +132,7 @@ void Decoder::forward(const Plan& plan, const RopeTable& rope) {
     attention_part(plan, rope, layer);
     mlp_part(plan, layer);
   }
+  return {};
 }
 
 void Decoder::embed(const Plan& plan) {
@@ -337,7 +338,7 @@ void Decoder::mlp_part(const Plan& plan, int64_t layer) {
   add_residual(b_->y.data(), rows * config_.hidden);
 }
 
-const float* Decoder::head(const Plan& plan, int64_t first, int64_t count) {
+Result<const float*> Decoder::head(const Plan& plan, int64_t first, int64_t count) {
   ZU_CHECK(count >= 1 && count <= kHeadRows);
   const int64_t d = config_.hidden;
   for (int64_t i = 0; i < count; ++i) {
@@ -349,7 +350,7 @@ const float* Decoder::head(const Plan& plan, int64_t first, int64_t count) {
   if (fault_.any && fault_.layer == config_.layers) fault_.row = plan.wanted[static_cast<size_t>(first + fault_.row)];
   if (exchange_ == nullptr) {
     column_linear(model_.head(), vocab_, count, Output::kF32, b_->logits.data(), config_.vocab);
-    return b_->logits.data();
+    return static_cast<const float*>(b_->logits.data());
   }
   column_linear(model_.head(), vocab_, count, Output::kF32, b_->local_logits.data(), vocab_.size());
   std::vector<int64_t> counts;
@@ -361,7 +362,7 @@ const float* Decoder::head(const Plan& plan, int64_t first, int64_t count) {
     for (int64_t row = 0; row < count; ++row, from += part.size())
       std::copy_n(from, part.size(), b_->logits.data() + row * config_.vocab + part.begin);
   }
-  return b_->logits.data();
+  return static_cast<const float*>(b_->logits.data());
 }
 
 Fault Decoder::take_fault() {

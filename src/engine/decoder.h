@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "base/threads.h"
 #include "engine/exchange.h"
 #include "engine/plant.h"
@@ -22,6 +23,7 @@ class RopeTable {
  public:
   RopeTable(const model::ModelConfig& config, int64_t max_positions);
   void fill_to(int64_t positions, ThreadPool& pool);  // entries [0, positions) are there afterwards
+  int64_t filled() const { return filled_; }
   const uint16_t* cos() const { return cos_.data(); }
   const uint16_t* sin() const { return sin_.data(); }
 
@@ -57,7 +59,20 @@ struct Fault {
 // Sees the bf16 input of a linear before it is quantised: calibration. Called on the rank's own thread; x is [rows, k], row stride k.
 using CaptureFn = std::function<void(int64_t layer, model::LinearRole role, int64_t rows, int64_t k, const uint16_t* x)>;
 
-class Decoder {
+// One tensor-parallel rank, wherever it computes. All ranks are called with the same plan.
+class RankDecoder {
+ public:
+  virtual ~RankDecoder() = default;
+  // Computes the plan's rows up to the final norm.
+  virtual Status forward(const Plan& plan, const RopeTable& rope) = 0;
+  // Logits of wanted rows [first, first + count) of the last plan, count <= head_rows(): fp32 [count, vocab] in host memory.
+  virtual Result<const float*> head(const Plan& plan, int64_t first, int64_t count) = 0;
+  virtual int64_t head_rows() const = 0;
+  // The first fault of any rank since the last call; `any` is the same on all ranks.
+  virtual Fault take_fault() = 0;
+};
+
+class Decoder : public RankDecoder {
  public:
   struct Options {
     int64_t max_rows = 512;
@@ -67,14 +82,12 @@ class Decoder {
   static constexpr int64_t kHeadRows = 16;  // rows of logits computed at a time
 
   Decoder(const model::QuantizedModel& model, const ops::Kernels& kernels, Exchange* exchange, int threads, const Options& options);
-  ~Decoder();
+  ~Decoder() override;
 
-  // Computes the plan's rows up to the final norm. All ranks call it with the same plan.
-  void forward(const Plan& plan, const RopeTable& rope);
-  // Logits of wanted rows [first, first + count) of the last plan, count <= kHeadRows: fp32 [count, vocab]. All ranks call it.
-  const float* head(const Plan& plan, int64_t first, int64_t count);
-  // The first fault of any rank since the last call; `any` is the same on all ranks.
-  Fault take_fault();
+  Status forward(const Plan& plan, const RopeTable& rope) override;
+  Result<const float*> head(const Plan& plan, int64_t first, int64_t count) override;
+  int64_t head_rows() const override { return kHeadRows; }
+  Fault take_fault() override;
 
   std::byte* page_block(int32_t page, int64_t layer, int64_t local_head);
   const ops::kv_cache::Layout& layout(int64_t layer) const { return layouts_[static_cast<size_t>(layer)]; }

@@ -22,19 +22,45 @@ Result<std::unique_ptr<Engine>> Engine::create(const model::QuantizedModel& mode
   if (options.exchange != nullptr && options.ranks != 1) return usage_error("ranks inside a process and MPI ranks exclude each other");
   if (options.max_rows < 1 || options.max_context < 1 || options.max_total_positions < 1) return usage_error("an engine needs room for one token");
   options.max_context = std::min(options.max_context, model.config().max_positions);
-  ZU_TRY_ASSIGN(ops::Kernels kernels, ops::select_kernels(options.kernel, cpu_features()));
+  const bool gpu = options.device >= 0;
+  if (gpu && options.plant != Plant::kNone) return usage_error("planted dependences are in the processor's code, not in the GPU's");
+  ZU_TRY_ASSIGN(ops::Kernels kernels, ops::select_kernels(gpu ? "" : options.kernel, cpu_features()));
   if (options.linear != nullptr) kernels.linear_s8 = {"foreign", ops::Needs::kNothing, options.linear};
-  return std::unique_ptr<Engine>(new Engine(model, options, kernels));
+  std::unique_ptr<Engine> engine(new Engine(model, options, kernels));
+  ZU_TRY(engine->make_ranks());
+  return engine;
 }
 
 Engine::Engine(const model::QuantizedModel& model, const EngineOptions& options, const ops::Kernels& kernels)
     : model_(model), options_(options), kernels_(kernels), pages_(pages_for(options.max_total_positions), options.prefix_cache),
-      rope_(model.config(), options.max_context) {
-  const Decoder::Options decoder{options.max_rows, pages_.capacity(), options.plant};
-  if (options.ranks > 1) group_ = std::make_unique<LocalGroup>(options.ranks);
-  for (int r = 0; r < options.ranks; ++r)
-    ranks_.push_back(std::make_unique<Decoder>(model, kernels, group_ ? &group_->rank(r) : options.exchange, options.threads, decoder));
+      rope_(model.config(), options.max_context) {}
+
+Status Engine::make_ranks() {
+  if (options_.ranks > 1) group_ = std::make_unique<LocalGroup>(options_.ranks);
+  const auto exchange = [&](int r) { return group_ ? &group_->rank(r) : options_.exchange; };
+  if (options_.device >= 0) {
+    ZU_TRY(device::use(options_.device));
+    ZU_TRY_ASSIGN(device_kernels_, ops::select_device_kernels(options_.kernel));
+    if (options_.device_linear != nullptr) device_kernels_.linear_s8 = {"foreign", options_.device_linear, nullptr, device_kernels_.linear_s8.workspace};
+    pool_ = std::make_unique<ThreadPool>(options_.threads);
+    const DeviceDecoder::Options decoder{options_.device, options_.max_rows, options_.max_context, pages_.capacity(), options_.graphs};
+    for (int r = 0; r < options_.ranks; ++r) {
+      ZU_TRY_ASSIGN(std::unique_ptr<DeviceDecoder> rank, DeviceDecoder::create(model_, device_kernels_, exchange(r), decoder));
+      if (r == 0) on_device_ = rank.get();
+      ranks_.push_back(std::move(rank));
+    }
+    return {};
+  }
+  const Decoder::Options decoder{options_.max_rows, pages_.capacity(), options_.plant};
+  for (int r = 0; r < options_.ranks; ++r) {
+    auto rank = std::make_unique<Decoder>(model_, kernels_, exchange(r), options_.threads, decoder);
+    cpu_ranks_.push_back(rank.get());
+    ranks_.push_back(std::move(rank));
+  }
+  return {};
 }
+
+std::vector<std::string> Engine::kernel_names() const { return on_device_ ? device_kernels_.names() : kernels_.names(); }
 
 Engine::~Engine() = default;
 
@@ -52,13 +78,16 @@ void Engine::close_sequence(int64_t id) {
 
 int64_t Engine::length(int64_t id) const { return sequences_.at(id).length(); }
 int64_t Engine::free_positions() const { return pages_.free_pages() * kPagePositions; }
-void Engine::set_capture(CaptureFn capture) { ranks_.front()->capture = std::move(capture); }
+void Engine::set_capture(CaptureFn capture) {
+  ZU_CHECK(!cpu_ranks_.empty());
+  cpu_ranks_.front()->capture = std::move(capture);
+}
 
 int64_t Engine::reuse_prefix(int64_t id, std::span<const int32_t> prompt) {
   KvPages::Sequence& s = sequences_.at(id);
   const int64_t taken = pages_.reuse_prefix(s, prompt);
   if (options_.plant == Plant::kPrefixCache)
-    for (const auto& rank : ranks_)
+    for (Decoder* rank : cpu_ranks_)
       for (const int32_t page : s.pages)
         for (int64_t layer = 0; layer < config().layers; ++layer)
           for (int64_t head = 0; head < rank->local_kv_heads(); ++head)
@@ -102,44 +131,92 @@ Status Engine::make_plan(std::span<const Chunk> chunks) {
   return {};
 }
 
-// Runs work on every rank of this process, each on a thread of its own.
-void Engine::on_ranks(const std::function<void(Decoder&)>& work) {
+// Runs work on every rank of this process, each on a thread of its own. The first rank's error, or another's.
+Status Engine::on_ranks(const std::function<Status(RankDecoder&)>& work) {
+  std::vector<Status> done(ranks_.size());
   std::vector<std::thread> others;
-  for (size_t r = 1; r < ranks_.size(); ++r) others.emplace_back([&, r] { work(*ranks_[r]); });
-  work(*ranks_.front());
+  for (size_t r = 1; r < ranks_.size(); ++r) others.emplace_back([&, r] { done[r] = work(*ranks_[r]); });
+  done[0] = work(*ranks_.front());
   for (std::thread& t : others) t.join();
+  for (Status& s : done) ZU_TRY(std::move(s));
+  return {};
 }
 
-Status Engine::forward(std::span<const Chunk> chunks, const LogitsSink& sink) {
+Status Engine::compute(std::span<const Chunk> chunks) {
   ZU_TRY(check(chunks));
   ZU_TRY(make_plan(chunks));
   int64_t positions = 0;
   for (const int32_t p : plan_.positions) positions = std::max<int64_t>(positions, p + 1);
-  rope_.fill_to(std::min((positions + 255) / 256 * 256, options_.max_context), ranks_.front()->pool());
+  rope_.fill_to(std::min((positions + 255) / 256 * 256, options_.max_context), pool_ ? *pool_ : cpu_ranks_.front()->pool());
   Fault fault;
-  on_ranks([&](Decoder& rank) {
+  Status done = on_ranks([&](RankDecoder& rank) -> Status {
     FpEnvScope fp;
-    rank.forward(plan_, rope_);
+    ZU_TRY(rank.forward(plan_, rope_));
     const Fault f = rank.take_fault();
     if (&rank == ranks_.front().get()) fault = f;
+    return {};
   });
+  ZU_TRY(std::move(done));
   if (fault.any) return fault_error(fault, chunks);
   for (const Chunk& c : chunks) pages_.append(sequences_.at(c.sequence), c.tokens);
+  return {};
+}
+
+Status Engine::forward(std::span<const Chunk> chunks, const LogitsSink& sink) {
+  ZU_TRY(compute(chunks));
   return hand_out(sink, chunks);
+}
+
+Result<std::vector<int64_t>> Engine::forward_and_draw(std::span<const Chunk> chunks, std::span<const Draw> draws) {
+  ZU_CHECK(chunks.size() == draws.size());
+  std::vector<int64_t> tokens(chunks.size(), -1);
+  if (on_device_ == nullptr || ranks_.size() > 1 || options_.exchange != nullptr) {
+    if (!sampler_) sampler_ = std::make_unique<ops::sample::Sampler>(config().vocab);
+    Status done = forward(chunks, [&](const LogitsBlock& block) -> Status {
+      size_t c = 0;
+      while (chunks[c].sequence != block.sequence) ++c;
+      const int64_t last = block.rows - 1;
+      tokens[c] = sampler_->draw(block.row(last), config().vocab, draws[c].settings, static_cast<uint32_t>(block.first_position + last), draws[c].request);
+      return {};
+    });
+    ZU_TRY(std::move(done));
+    return tokens;
+  }
+  ZU_TRY(compute(chunks));
+  std::vector<DeviceDecoder::Draw> wanted;
+  std::vector<size_t> whose;
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    ZU_CHECK(chunks[c].want != Want::kAll);
+    if (chunks[c].want != Want::kLast) continue;
+    const auto row = static_cast<size_t>(plan_.chunks[c].first_row + plan_.chunks[c].rows - 1);
+    wanted.push_back({draws[c].settings, static_cast<uint32_t>(plan_.positions[row]), draws[c].request});
+    whose.push_back(c);
+  }
+  const auto most = static_cast<size_t>(on_device_->head_rows());
+  for (size_t first = 0; first < wanted.size(); first += most) {
+    const size_t count = std::min(most, wanted.size() - first);
+    ZU_TRY_ASSIGN(const std::vector<int64_t> drawn, on_device_->draw(plan_, static_cast<int64_t>(first), std::span(wanted).subspan(first, count)));
+    if (const Fault fault = on_device_->take_fault(); fault.any) return fault_error(fault, chunks).error();
+    for (size_t i = 0; i < count; ++i) tokens[whose[first + i]] = drawn[i];
+  }
+  return tokens;
 }
 
 Status Engine::hand_out(const LogitsSink& sink, std::span<const Chunk> chunks) {
   const auto wanted = static_cast<int64_t>(plan_.wanted.size());
-  for (int64_t first = 0; first < wanted; first += Decoder::kHeadRows) {
-    const int64_t count = std::min(Decoder::kHeadRows, wanted - first);
+  const int64_t most = ranks_.front()->head_rows();
+  for (int64_t first = 0; first < wanted; first += most) {
+    const int64_t count = std::min(most, wanted - first);
     const float* logits = nullptr;
     Fault fault;
-    on_ranks([&](Decoder& rank) {
+    Status done = on_ranks([&](RankDecoder& rank) -> Status {
       FpEnvScope fp;
-      const float* mine = rank.head(plan_, first, count);
+      ZU_TRY_ASSIGN(const float* mine, rank.head(plan_, first, count));
       const Fault f = rank.take_fault();
       if (&rank == ranks_.front().get()) logits = mine, fault = f;
+      return {};
     });
+    ZU_TRY(std::move(done));
     if (fault.any) return fault_error(fault, chunks);
     // Consecutive rows of one chunk make a block.
     for (int64_t i = 0; i < count;) {

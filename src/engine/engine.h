@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/fp_env.h"
 #include "engine/decoder.h"
+#include "engine/device_decoder.h"
 #include "engine/kv_pages.h"
 #include "engine/logits.h"
 #include "model/quantized_model.h"
@@ -21,7 +22,9 @@
 namespace zeroulp::engine {
 
 struct EngineOptions {
-  std::string kernel;                   // see ops::select_kernels
+  std::string kernel;                   // see ops::select_kernels and ops::select_device_kernels
+  int device = -1;                      // a GPU's index; -1: this processor
+  bool graphs = true;                   // on a GPU: a decoding step is one graph
   int threads = 1;                      // of each rank
   int ranks = 1;                        // tensor-parallel ranks as threads of this process
   Exchange* exchange = nullptr;         // given: this process is one rank of it (MPI), and `ranks` must be 1
@@ -31,6 +34,7 @@ struct EngineOptions {
   bool prefix_cache = false;
   Plant plant = Plant::kNone;
   ops::linear_s8::Fn* linear = nullptr;  // given: replaces the chosen linear (foreign epilogues under study); named "foreign"
+  ops::DeviceFn<ops::linear_s8::Args>* device_linear = nullptr;  // the same on a GPU
 };
 
 class Engine {
@@ -39,7 +43,12 @@ class Engine {
   static Result<std::unique_ptr<Engine>> create(const model::QuantizedModel& model, const EngineOptions& options);
   ~Engine();
 
+  // Of this processor: what the ops outside the forward pass use.
   const ops::Kernels& kernels() const { return kernels_; }
+  // "op=variant" of the forward pass.
+  std::vector<std::string> kernel_names() const;
+  // On a GPU the first rank, otherwise null.
+  DeviceDecoder* on_device() { return on_device_; }
   const EngineOptions& options() const { return options_; }
   const model::ModelConfig& config() const { return model_.config(); }
 
@@ -62,14 +71,24 @@ class Engine {
   // naming token, layer and op; the sequences of that pass are then closed.
   Status forward(std::span<const Chunk> chunks, const LogitsSink& sink);
 
+  // Computes the chunks and chooses a token for each that wants its last logits; -1 for the others. On a GPU the logits stay there.
+  // draws[i] is for chunks[i].
+  struct Draw {
+    ops::sample::Settings settings;
+    uint64_t request = 0;
+  };
+  Result<std::vector<int64_t>> forward_and_draw(std::span<const Chunk> chunks, std::span<const Draw> draws);
+
   // Calibration: see CaptureFn. One rank only.
   void set_capture(CaptureFn capture);
 
  private:
   Engine(const model::QuantizedModel& model, const EngineOptions& options, const ops::Kernels& kernels);
+  Status make_ranks();
+  Status compute(std::span<const Chunk> chunks);
   Status check(std::span<const Chunk> chunks) const;
   Status make_plan(std::span<const Chunk> chunks);
-  void on_ranks(const std::function<void(Decoder&)>& work);
+  Status on_ranks(const std::function<Status(RankDecoder&)>& work);
   Status hand_out(const LogitsSink& sink, std::span<const Chunk> chunks);
   Status fault_error(const Fault& fault, std::span<const Chunk> chunks);
 
@@ -81,7 +100,12 @@ class Engine {
   std::map<int64_t, KvPages::Sequence> sequences_;
   int64_t next_id_ = 0;
   std::unique_ptr<LocalGroup> group_;
-  std::vector<std::unique_ptr<Decoder>> ranks_;
+  std::vector<std::unique_ptr<RankDecoder>> ranks_;
+  std::vector<Decoder*> cpu_ranks_;     // the ranks, unless they are on a GPU
+  DeviceDecoder* on_device_ = nullptr;  // the first rank, if it is
+  ops::DeviceKernels device_kernels_;
+  std::unique_ptr<ThreadPool> pool_;    // fills the rotary table
+  std::unique_ptr<ops::sample::Sampler> sampler_;
   Plan plan_;
 };
 

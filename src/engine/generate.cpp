@@ -11,8 +11,8 @@ namespace {
 
 class Generation {
  public:
-  Generation(Engine& engine, std::span<const Request> requests, int64_t batch, const std::function<bool(const Step&)>& on_step)
-      : engine_(engine), requests_(requests), batch_(batch), on_step_(on_step), sampler_(engine.config().vocab), outcomes_(requests.size()) {}
+  Generation(Engine& engine, std::span<const Request> requests, int64_t batch, const std::function<bool(const Step&)>& on_step, bool digests)
+      : engine_(engine), requests_(requests), batch_(batch), on_step_(on_step), digests_(digests), sampler_(engine.config().vocab), outcomes_(requests.size()) {}
 
   Result<std::vector<Outcome>> run() {
     for (const Request& r : requests_) ZU_TRY(check(r));
@@ -74,7 +74,7 @@ class Generation {
       else if (left == 0)
         chunks.push_back({l.sequence, std::span(&l.next, 1), Engine::Want::kLast});
     }
-    ZU_TRY(engine_.forward(chunks, [&](const LogitsBlock& block) { return choose(block); }));
+    ZU_TRY(digests_ ? engine_.forward(chunks, [&](const LogitsBlock& block) { return choose(block); }) : draw(chunks));
     for (Live& l : live_) l.fed += l.share;
     std::erase_if(live_, [&](const Live& l) {
       if (!l.ended) return false;
@@ -85,17 +85,44 @@ class Generation {
     return {};
   }
 
+  Live& live(int64_t sequence) {
+    return *std::find_if(live_.begin(), live_.end(), [&](const Live& x) { return x.sequence == sequence; });
+  }
+
   Status choose(const LogitsBlock& block) {
-    Live& l = *std::find_if(live_.begin(), live_.end(), [&](const Live& x) { return x.sequence == block.sequence; });
+    const Live& l = live(block.sequence);
     const Request& r = requests_[l.request];
     const int64_t vocab = engine_.config().vocab, position = block.first_position;
-    Outcome& outcome = outcomes_[l.request];
-    if (r.max_tokens == 0) return end(l, End::kMaxTokens);
+    if (r.max_tokens == 0) return end(live(block.sequence), End::kMaxTokens);
     const int64_t token = sampler_.draw(block.logits, vocab, r.sampling, static_cast<uint32_t>(position), r.id);
+    return take(block.sequence, position, token, num::digest_of(std::span(block.logits, static_cast<size_t>(vocab))));
+  }
+
+  // The same without the logits.
+  Status draw(const std::vector<Engine::Chunk>& chunks) {
+    std::vector<Engine::Draw> draws;
+    for (const Engine::Chunk& c : chunks) draws.push_back({requests_[live(c.sequence).request].sampling, requests_[live(c.sequence).request].id});
+    ZU_TRY_ASSIGN(const std::vector<int64_t> tokens, engine_.forward_and_draw(chunks, draws));
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      if (chunks[i].want != Engine::Want::kLast) continue;
+      const int64_t sequence = chunks[i].sequence;
+      if (requests_[live(sequence).request].max_tokens == 0) {
+        ZU_TRY(end(live(sequence), End::kMaxTokens));
+      } else {
+        ZU_TRY(take(sequence, engine_.length(sequence) - 1, tokens[i], {}));
+      }
+    }
+    return {};
+  }
+
+  // The token chosen after `position`.
+  Status take(int64_t sequence, int64_t position, int64_t token, const num::Digest& digest) {
+    Live& l = live(sequence);
+    const Request& r = requests_[l.request];
+    Outcome& outcome = outcomes_[l.request];
     if (token < 0) return answer_is_no(fmt::format("NaN or infinity among the logits at position {} of request {}", position, r.id));
     l.next = static_cast<int32_t>(token);
     const bool stops = std::find(r.stop_tokens.begin(), r.stop_tokens.end(), l.next) != r.stop_tokens.end();
-    const num::Digest digest = num::digest_of(std::span(block.logits, static_cast<size_t>(vocab)));
     const bool go_on = on_step_({l.request, position, l.next, stops, digest});
     if (stops) return end(l, End::kStopToken);
     outcome.tokens.push_back(l.next);
@@ -115,6 +142,7 @@ class Generation {
   std::span<const Request> requests_;
   int64_t batch_;
   const std::function<bool(const Step&)>& on_step_;
+  bool digests_;
   ops::sample::Sampler sampler_;
   std::vector<Outcome> outcomes_;
   std::vector<Live> live_;
@@ -125,10 +153,10 @@ class Generation {
 }  // namespace
 
 Result<std::vector<Outcome>> generate(Engine& engine, std::span<const Request> requests, int64_t batch,
-                                      const std::function<bool(const Step&)>& on_step) {
+                                      const std::function<bool(const Step&)>& on_step, bool digests) {
   if (batch < 1 || batch > engine.options().max_rows)
     return usage_error(fmt::format("a batch of {}; 1 to {} requests can share a pass", batch, engine.options().max_rows));
-  return Generation(engine, requests, batch, on_step).run();
+  return Generation(engine, requests, batch, on_step, digests).run();
 }
 
 }  // namespace zeroulp::engine

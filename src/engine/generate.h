@@ -22,7 +22,7 @@ struct Request {
 
 enum class End { kStopToken, kMaxTokens, kContext, kStopped };  // kStopped: the callback said so
 
-// One chosen token. `digest` is XXH3-128 over the logits that it was chosen from.
+// One chosen token. `digest` is XXH3-128 over the logits that it was chosen from; zero when none were asked for.
 struct Step {
   size_t request;    // index into the requests
   int64_t position;  // of the token whose logits these are; the chosen one stands at position + 1
@@ -37,8 +37,8 @@ struct Outcome {
 };
 
 // Runs all requests, at most `batch` at a time, in order of arrival; calls on_step for every token, which may end its request by returning
-// false. Ends with exit code 130 when Ctrl-C was pressed.
+// false. Without `digests` the logits of an engine on a GPU stay there. Ends with exit code 130 when Ctrl-C was pressed.
 Result<std::vector<Outcome>> generate(Engine& engine, std::span<const Request> requests, int64_t batch,
-                                      const std::function<bool(const Step&)>& on_step);
+                                      const std::function<bool(const Step&)>& on_step, bool digests = true);
 
 }  // namespace zeroulp::engine

@@ -13,13 +13,16 @@ namespace zeroulp::verify {
 using engine::Engine;
 
 std::string RunConfig::describe() const {
-  return fmt::format("kernel {}, threads {}, batch {}, chunk {}, ranks {}, prefix cache {}", kernel.empty() ? "fastest" : kernel, threads, batch,
+  const std::string where = device < 0 ? "" : fmt::format("cuda:{}, graphs {}, ", device, graphs ? "on" : "off");
+  return fmt::format("{}kernel {}, threads {}, batch {}, chunk {}, ranks {}, prefix cache {}", where, kernel.empty() ? "fastest" : kernel, threads, batch,
                      chunk == 0 ? "all" : std::to_string(chunk), ranks, prefix_cache ? "on" : "off");
 }
 
 io::Json RunConfig::to_json() const {
-  return {{"kernel", kernel.empty() ? "fastest" : kernel}, {"threads", threads}, {"batch", batch},
-          {"chunk", chunk == 0 ? io::Json("all") : io::Json(chunk)}, {"ranks", ranks}, {"prefix_cache", prefix_cache}};
+  io::Json json = {{"kernel", kernel.empty() ? "fastest" : kernel}, {"threads", threads}, {"batch", batch},
+                   {"chunk", chunk == 0 ? io::Json("all") : io::Json(chunk)}, {"ranks", ranks}, {"prefix_cache", prefix_cache}};
+  if (device >= 0) json.update({{"device", fmt::format("cuda:{}", device)}, {"graphs", graphs}});
+  return json;
 }
 
 num::Digest DigestLog::combined() const {
@@ -32,7 +35,9 @@ num::Digest DigestLog::combined() const {
 io::Json DigestLog::to_json() const {
   io::Json entries = io::Json::array();
   for (const auto& [key, digest] : digests) entries.push_back({{"sequence", key.first}, {"position", key.second}, {"xxh3", digest.hex()}});
-  return {{"combined", combined().hex()}, {"digests", std::move(entries)}, {"tokens", tokens}, {"kernels", kernels}};
+  io::Json json = {{"combined", combined().hex()}, {"digests", std::move(entries)}, {"tokens", tokens}, {"kernels", kernels}};
+  if (!graph_nodes.empty()) json["graph_nodes"] = graph_nodes;
+  return json;
 }
 
 Result<DigestLog> DigestLog::from_json(const io::Json& json, const std::string& name) {
@@ -143,6 +148,8 @@ Result<DigestLog> run_digests(const model::QuantizedModel& model, const Workload
   engine::EngineOptions options;
   options.kernel = config.kernel;
   options.threads = config.threads;
+  options.device = config.device;
+  options.graphs = config.graphs;
   options.ranks = exchange ? 1 : config.ranks;
   options.exchange = exchange;
   options.max_rows = std::clamp<int64_t>(length * config.batch, config.batch, 1024);
@@ -152,7 +159,7 @@ Result<DigestLog> run_digests(const model::QuantizedModel& model, const Workload
   options.plant = plant;
   ZU_TRY_ASSIGN(const std::unique_ptr<Engine> engine, Engine::create(model, options));
   DigestLog log;
-  log.kernels = engine->kernels().names();
+  log.kernels = engine->kernel_names();
   for (int pass = 0; pass < (config.prefix_cache ? 2 : 1); ++pass) {
     log.digests.clear();
     log.tokens.assign(work.prompts.size(), {});
@@ -160,6 +167,7 @@ Result<DigestLog> run_digests(const model::QuantizedModel& model, const Workload
     for (size_t first = 0; first < work.prompts.size(); first += static_cast<size_t>(config.batch))
       ZU_TRY(group.run(first, std::min(static_cast<size_t>(config.batch), work.prompts.size() - first)));
   }
+  if (engine->on_device() != nullptr) log.graph_nodes = engine->on_device()->graph_nodes();
   return log;
 }
 

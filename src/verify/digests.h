@@ -20,6 +20,8 @@ struct RunConfig {
   int batch = 1;            // sequences that are computed together
   int64_t chunk = 0;        // tokens of a sequence per prefill pass; 0: all at once
   int ranks = 1;            // tensor-parallel degree
+  int device = -1;            // a GPU's index; -1: the processor
+  bool graphs = true;         // on a GPU: decoding steps as graphs
   bool prefix_cache = false;  // with it, prompts are sent twice, and the second time counts
   bool operator==(const RunConfig&) const = default;
   std::string describe() const;
@@ -37,6 +39,7 @@ struct DigestLog {
   std::map<Key, num::Digest> digests;
   std::vector<std::vector<int32_t>> tokens;  // per sequence, those generated
   std::vector<std::string> kernels;
+  std::vector<std::string> graph_nodes;      // of the last decoding step on a GPU that was one graph
   num::Digest combined() const;  // over all entries in order of key
   io::Json to_json() const;  // "digests": [{sequence, position, xxh3}], "tokens", "kernels", "combined"
   static Result<DigestLog> from_json(const io::Json& json, const std::string& name);

@@ -17,7 +17,8 @@ struct Options {
   std::string model, text, workload, json = "-";
   verify::RunConfig config;
   int64_t threads = 1, batch = 1, chunk = 0, ranks = 1, decode = 4;
-  bool mpi = false, force = false;
+  std::string device = "cpu";
+  bool mpi = false, force = false, no_graphs = false;
 };
 
 Result<verify::Workload> workload_of(const Options& o, bool seeded) {
@@ -40,6 +41,8 @@ Result<int> run(Options& o) {
   const bool seeded = o.model.starts_with("seeded:");
   ZU_TRY_ASSIGN(const model::QuantizedModel model, seeded ? verify::tiny_model(o.model.substr(7)) : model::QuantizedModel::open(o.model));
   ZU_TRY_ASSIGN(const verify::Workload work, workload_of(o, seeded));
+  ZU_TRY_ASSIGN(o.config.device, device::parse_device(o.device));
+  o.config.graphs = !o.no_graphs;
   o.config.threads = static_cast<int>(o.threads);
   o.config.batch = static_cast<int>(o.batch);
   o.config.chunk = o.chunk;
@@ -67,6 +70,8 @@ int cmd_digest(int argc, char** argv) {
   args.option("--workload", o.workload, "JSON with {\"prompts\": [[token, ...], ...], \"decode_tokens\": n} instead of a text");
   args.option("--decode", o.decode, "greedy tokens after each prompt", 0, 1 << 20);
   args.option("--kernel", o.config.kernel, "force a variant (zeroulp doctor lists them), or op=variant,...; empty: the fastest");
+  args.option("--device", o.device, "cpu, cuda or cuda:N; moves no bit");
+  args.flag("--no-graphs", o.no_graphs, "on a GPU: launch every kernel by itself");
   args.option("--threads", o.threads, "threads of each rank", 1, 1024);
   args.option("--batch", o.batch, "sequences that are computed together", 1, 256);
   args.option("--chunk", o.chunk, "tokens of a sequence per prefill pass; 0: all", 0, 1 << 20);
