@@ -25,7 +25,7 @@ using engine::Quality;
 constexpr uint64_t kMaxText = 1ull << 30;
 
 struct Options {
-  std::string model, text, against, start = "auto", kernel;
+  std::string model, text, against, start = "auto", kernel, device = "cpu";
   int64_t tokens = 20480, from = 0, window = 1024, threads = std::max(1u, std::thread::hardware_concurrency());
   bool f32 = false, json = false;
 };
@@ -124,7 +124,8 @@ void print_quality(const Options& o, const Text& text, const engine::QualityText
 
 Status run(const Options& o) {
   report::Report report("quality");
-  AnyModel::Options open{static_cast<int>(o.threads), o.kernel, o.f32 ? engine::FloatDecoder::Mode::kF32 : engine::FloatDecoder::Mode::kBf16, o.window};
+  ZU_TRY_ASSIGN(const int device, device::parse_device(o.device));
+  AnyModel::Options open{static_cast<int>(o.threads), o.kernel, device, o.f32 ? engine::FloatDecoder::Mode::kF32 : engine::FloatDecoder::Mode::kBf16, o.window};
   ZU_TRY_ASSIGN(AnyModel model, AnyModel::open(o.model, open));
   ZU_TRY_ASSIGN(const Text text, read_text(o, model.config().vocab));
   const engine::QualityText windows{text.tokens, o.window, text.start_token};
@@ -145,7 +146,7 @@ Status run(const Options& o) {
   engine::QualityJob job{windows, model.config().vocab, model.decode(), std::nullopt, [&](int64_t done) { progress.set(static_cast<uint64_t>(done)); }};
   if (reference) job.reference = reference->source();
   ThreadPool pool(static_cast<int>(o.threads));
-  ZU_TRY_ASSIGN(const ops::Kernels kernels, ops::select_kernels(o.kernel, cpu_features()));
+  ZU_TRY_ASSIGN(const ops::Kernels kernels, ops::select_kernels(device < 0 ? o.kernel : "", cpu_features()));
   ZU_TRY_ASSIGN(const Quality quality, engine::measure_quality(job, kernels, pool));
   if (!o.json) {
     print_quality(o, text, windows, model, reference ? &*reference : nullptr, quality);
@@ -176,6 +177,7 @@ int cmd_quality(int argc, char** argv) {
   args.option("--window", o.window, "tokens that see each other", 2, 1 << 20);
   args.option("--start", o.start, "token that opens every window: auto (what the tokenizer puts before a text), none, or an id");
   args.option("--kernel", o.kernel, "variant of the integer kernels; empty: the fastest");
+  args.option("--device", o.device, "where quantised folders run: cpu, cuda or cuda:N; moves no bit");
   args.option("--threads", o.threads, "threads; never moves a bit", 1, 1024);
   args.flag("--f32", o.f32, "run Hugging Face folders in FP32 throughout");
   args.flag("--json", o.json, "the outcome as JSON (schema zeroulp.quality/1)");

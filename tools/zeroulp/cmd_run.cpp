@@ -20,9 +20,9 @@ namespace zeroulp::cli {
 namespace {
 
 struct Options {
-  std::string model, prompt, file, batch_file, system, kernel, json;
+  std::string model, prompt, file, batch_file, system, kernel, json, device = "cpu";
   std::vector<std::string> stop;
-  bool chat = false, ignore_stop = false, quiet = false, force = false;
+  bool chat = false, ignore_stop = false, quiet = false, force = false, no_digests = false;
   int64_t max_tokens = 256, threads = std::max(1u, std::thread::hardware_concurrency()), ranks = 1, batch = 8, context = 4096, top_k = 0;
   double temperature = 0, top_p = 1;
   uint64_t seed = 0;
@@ -155,11 +155,13 @@ class Run {
       if (!o_.ignore_stop) r.stop_tokens = model.config().stop_tokens;
       requests.push_back(std::move(r));
     }
-    ZU_TRY_ASSIGN(const std::unique_ptr<engine::Engine> engine, engine::Engine::create(model, engine_options(requests, model)));
+    engine::EngineOptions options = engine_options(requests, model);
+    ZU_TRY_ASSIGN(options.device, device::parse_device(o_.device));
+    ZU_TRY_ASSIGN(const std::unique_ptr<engine::Engine> engine, engine::Engine::create(model, options));
     const auto rows = static_cast<uint32_t>(model.config().vocab);
     for (size_t i = 0; i < requests.size(); ++i) streams_.emplace_back(tokenizer, rows, o_.stop);
     started_ = first_token_ = std::chrono::steady_clock::now();
-    auto outcomes = engine::generate(*engine, requests, o_.batch, [&](const engine::Step& s) { return on_step(s, requests.size() == 1); });
+    auto outcomes = engine::generate(*engine, requests, o_.batch, [&](const engine::Step& s) { return on_step(s, requests.size() == 1); }, !o_.no_digests);
     if (requests.size() == 1) show(streams_[0].finish()), show("\n");
     if (!outcomes) return std::move(outcomes).error();
     if (!error_.text.empty()) return error_;
@@ -213,11 +215,11 @@ class Run {
     for (const engine::Request& r : requests) prompt_tokens += r.prompt.size();
     num::Sha256 sha;
     for (const io::Json& s : steps_) sha.update(s["digest"].get<std::string>()), sha.update_u64(s["token"].get<uint64_t>());
-    const std::string digest = sha.hex();
+    const std::string digest = o_.no_digests ? "not asked for" : sha.hex();
     if (!o_.quiet) {
       say(fmt::format("{} prompt tokens, {} steps in {:.2f} s (first after {:.2f} s, then {:.1f} tokens/s); digest {}; kernels {}",
                  prompt_tokens, steps_.size(), total, prefill, steps_.size() > 1 ? static_cast<double>(steps_.size() - 1) / (total - prefill) : 0.0,
-                 digest.substr(0, 12), fmt::join(engine.kernels().names(), " ")));
+                 digest.substr(0, o_.no_digests ? std::string::npos : 12), fmt::join(engine.kernel_names(), " ")));
       for (size_t i = 0; i < outcomes.size(); ++i)
         if (outcomes[i].end == engine::End::kContext)
           say(fmt::format("request {} ended at the context limit of {} tokens", i + 1, engine.options().max_context));
@@ -225,7 +227,7 @@ class Run {
     if (o_.json.empty()) return 0;
     io::Json& body = report_.body;
     body["model"] = {{"identity", model.identity()}, {"profile", model.header().profile}, {"contract", model::kContract}};
-    body["kernels"] = engine.kernels().names();
+    body["kernels"] = engine.kernel_names();
     body["digest"] = digest;
     body["sampling"] = {{"temperature", o_.temperature}, {"top_k", o_.top_k}, {"top_p", o_.top_p}, {"seed", o_.seed}};
     for (size_t i = 0; i < requests.size(); ++i)
@@ -272,6 +274,8 @@ int cmd_run(int argc, char** argv) {
   args.option("--stop", o.stop, "end at this text, which is not shown; may be repeated");
   args.flag("--ignore-stop", o.ignore_stop, "go on past the model's stop tokens");
   args.option("--kernel", o.kernel, "force a variant (zeroulp doctor lists them), or op=variant,...; empty: the fastest");
+  args.option("--device", o.device, "cpu, cuda or cuda:N; moves no bit");
+  args.flag("--no-digests", o.no_digests, "no digests of the logits, which on a GPU then never leave it");
   args.option("--threads", o.threads, "threads of each rank; moves no bit", 1, 1024);
   args.option("--ranks", o.ranks, "tensor-parallel ranks in this process; moves no bit", 1, 256);
   args.option("--json", o.json, "write the run with its digests as JSON; - for standard output");
@@ -279,6 +283,7 @@ int cmd_run(int argc, char** argv) {
   args.flag("-q,--quiet", o.quiet, "no summary on standard error");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   if (engine::launched_by_mpi()) return fail("run", usage_error("run is one process; under mpirun use zeroulp digest, or --ranks here"));
+  if (o.no_digests && !o.json.empty()) return fail("run", usage_error("--json holds the digests, which --no-digests leaves out"));
   for (const std::string& s : o.stop)
     if (s.empty()) return fail("run", usage_error("--stop needs some text"));
   const Result<int> code = Run(o)();
