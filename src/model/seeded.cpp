@@ -48,6 +48,16 @@ class Builder {
     tensors[name] = make_tensor(Dtype::kBF16, std::move(dims), weights);
   }
 
+  // Gives layer `to` the tensors and widths of layer `from`. Returns the index of the linear behind it.
+  int64_t repeat(const std::string& to, const std::string& from, std::map<std::string, int>& widths, int64_t index) {
+    TensorMap more;
+    for (const auto& [name, tensor] : tensors)
+      if (name.starts_with(from)) more[to + name.substr(from.size())] = tensor;
+    tensors.merge(more);
+    for (const std::string_view linear : kLinearNames) widths[to + std::string(linear)] = widths[from + std::string(linear)];
+    return index + kLinearsPerLayer;
+  }
+
   TensorMap tensors;
 
  private:
@@ -89,6 +99,10 @@ QuantizedModel make_seeded(const SeededShape& s, uint64_t seed) {
   for (int64_t layer = 0; layer < c.layers; ++layer) {
     const std::string prefix = fmt::format("layers.{}.", layer);
     header.key_widths.push_back(width_of(s.key_width, layer));
+    if (s.distinct_layers > 0 && layer >= s.distinct_layers) {
+      index = b.repeat(prefix, fmt::format("layers.{}.", layer % s.distinct_layers), header.linear_widths, index);
+      continue;
+    }
     b.norm(prefix + "input_norm", {c.hidden});
     b.norm(prefix + "post_norm", {c.hidden});
     if (c.qk_norm) {

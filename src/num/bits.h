@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/host_device.h"
 
@@ -11,6 +12,14 @@ namespace zeroulp::num {
 ZU_HD constexpr uint32_t bits_of(float value) { return std::bit_cast<uint32_t>(value); }
 ZU_HD constexpr uint64_t bits_of(double value) { return std::bit_cast<uint64_t>(value); }
 ZU_HD constexpr float float_of(uint32_t bits) { return std::bit_cast<float>(bits); }
+
+// The number of zeros above the highest 1; 64 for 0. (nvcc 13.0 turns std::countl_zero of a run-time value into the constant 64.)
+ZU_HD constexpr int leading_zeros(uint64_t value) {
+#if defined(__CUDA_ARCH__)
+  if (!std::is_constant_evaluated()) return __clzll(static_cast<long long>(value));
+#endif
+  return std::countl_zero(value);
+}
 
 // 2^k as binary32; k in [-126, 127].
 ZU_HD constexpr float pow2(int k) { return float_of(static_cast<uint32_t>(k + 127) << 23); }

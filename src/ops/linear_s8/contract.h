@@ -52,7 +52,7 @@ ZU_HD inline void store(const Args& a, int64_t row, int64_t channel, int64_t acc
   if (a.output == Output::kBf16)
     static_cast<uint16_t*>(a.y)[at] = num::float_to_bf16(y);
   else
-    static_cast<float*>(a.y)[at] = y;
+    static_cast<float*>(a.y)[at] = num::is_nan(y) ? num::bf16_to_float(num::kBf16Nan) : y;  // a GPU's NaN has another payload
 }
 
 std::span<const Variant<Fn>> variants();

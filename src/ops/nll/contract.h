@@ -34,7 +34,7 @@ ZU_HD inline uint64_t term(float logit, float max) {
 
 // log2(v) * 2^24 for v >= 1: integer part, then 24 bits by repeated squaring of the 64-bit significand, high product truncated.
 ZU_HD constexpr int64_t log2_q24(uint64_t v) {
-  const int top = 63 - std::countl_zero(v);
+  const int top = 63 - num::leading_zeros(v);
   uint64_t m = v << (63 - top);
   int64_t result = int64_t{top} << 24;
   for (int bit = 23; bit >= 0; --bit) {
