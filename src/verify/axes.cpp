@@ -1,9 +1,12 @@
 #include "verify/axes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
 #include "base/interrupt.h"
+#include "ops/linear_s8/contract.h"
 
 namespace zeroulp::verify {
 namespace {
@@ -58,6 +61,17 @@ Axes Axes::on_this_machine(bool fast_only) {
   return axes;
 }
 
+std::vector<RunConfig> device_configs(int device) {
+  std::vector<RunConfig> configs = {{.device = device}, {.device = device, .graphs = false}};
+  for (const ops::linear_s8::OnDevice& v : ops::linear_s8::device_variants())
+    if (ops::select_device_kernels(fmt::format("linear_s8={}", v.name))) configs.push_back({.kernel = std::string(v.name), .device = device});
+  for (const int batch : {2, 8}) configs.push_back({.batch = batch, .device = device});
+  for (const int64_t chunk : {1, 7, 64}) configs.push_back({.batch = 3, .chunk = chunk, .device = device});
+  for (const int ranks : {2, 3}) configs.push_back({.batch = 3, .ranks = ranks, .device = device});
+  configs.push_back({.chunk = 64, .device = device, .prefix_cache = true});
+  return configs;
+}
+
 std::vector<AxisPair> single_steps(const TablePlan& plan) {
   const Axes& axes = plan.axes;
   const RunConfig base = axes.config(std::vector<int>(axes.sizes().size(), 0));
@@ -102,7 +116,7 @@ Result<DigestTable> run_digest_table(const model::QuantizedModel& model, const W
   table.coverage = pair_coverage(sizes, points);
   for (const RunConfig& config : configs) {
     if (interrupt_requested()) return interrupted();
-    TableRow row{config, "threads", {}, {}, {}, 0};
+    TableRow row{config, "threads", {}, {}, {}, {}, 0};
     const auto started = std::chrono::steady_clock::now();
     ZU_TRY_ASSIGN(DigestLog log, run_digests(model, work, config, plan.plant));
     row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();

@@ -27,10 +27,11 @@ struct Axes {
 
 struct TableRow {
   RunConfig config;
-  std::string how;  // "threads" or "MPI processes": what the tensor-parallel ranks were
+  std::string how;  // "threads" or "MPI processes": what the tensor-parallel ranks were; "cuda:N": everything ran there
   num::Digest digest;
   LogDifference difference;  // against the baseline
   std::vector<std::string> kernels;
+  std::vector<std::string> graph_kernels;  // on a GPU: the kernels of a decoding step, each once, as its graph names them
   double seconds = 0;
 };
 
@@ -53,6 +54,9 @@ struct TablePlan {
 
 // Runs the baseline and the planned rows. On a difference the axes are tried one by one and those that change the bits are named.
 Result<DigestTable> run_digest_table(const model::QuantizedModel& model, const Workload& workload, const TablePlan& plan, const OnRow& on_row);
+
+// Configurations of a GPU: every linear kernel that it can run, graphs on and off, and a step along every other axis.
+std::vector<RunConfig> device_configs(int device);
 
 // Two configurations that differ along one axis only. The prefix cache is compared in chunks of 64, so that a hit moves no chunk's ends.
 struct AxisPair {

@@ -40,6 +40,20 @@ io::Json DigestLog::to_json() const {
   return json;
 }
 
+std::vector<std::string> DigestLog::graph_kernels() const {
+  std::vector<std::string> names;
+  for (const std::string& node : graph_nodes) {
+    if (node == "memset" || node == "memcpy") continue;
+    // "void zeroulp::ops::rope::(anonymous namespace)::rope_kernel<true>(zeroulp::ops::rope::Args)": from the last namespace to the arguments.
+    std::string name = node.substr(0, node.rfind('('));
+    const size_t templates = std::min(name.find('<'), name.size());
+    const size_t colon = name.rfind("::", templates);
+    if (colon != std::string::npos) name = name.substr(colon + 2);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
 Result<DigestLog> DigestLog::from_json(const io::Json& json, const std::string& name) {
   DigestLog log;
   try {

@@ -40,6 +40,7 @@ struct DigestLog {
   std::vector<std::vector<int32_t>> tokens;  // per sequence, those generated
   std::vector<std::string> kernels;
   std::vector<std::string> graph_nodes;      // of the last decoding step on a GPU that was one graph
+  std::vector<std::string> graph_kernels() const;  // the kernels among them, each once, without their arguments
   num::Digest combined() const;  // over all entries in order of key
   io::Json to_json() const;  // "digests": [{sequence, position, xxh3}], "tokens", "kernels", "combined"
   static Result<DigestLog> from_json(const io::Json& json, const std::string& name);

@@ -118,7 +118,8 @@ class Verification {
     progress("digests", 0, plan.max_runs + 1);
     ZU_TRY_ASSIGN(answer_.digests,
                   run_digest_table(*r_.model, work, plan, [&](const TableRow&) { progress("digests", ++done, plan.max_runs + 1); }));
-    return mpi_rows(work);
+    ZU_TRY(mpi_rows(work));
+    return device_rows(work);
   }
 
   // Tensor-parallel ranks as processes, beside those that were threads.
@@ -134,8 +135,26 @@ class Verification {
       const auto started = std::chrono::steady_clock::now();
       ZU_TRY_ASSIGN(const DigestLog log, r_.under_mpi(work, ranks));
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
-      TableRow row{{.ranks = ranks}, "MPI processes", log.combined(), compare(answer_.digests.baseline, log), log.kernels, elapsed.count()};
+      TableRow row{{.ranks = ranks}, "MPI processes", log.combined(), compare(answer_.digests.baseline, log), log.kernels, {}, elapsed.count()};
       if (!row.difference.holds()) answer_.digests.guilty_axes.push_back(fmt::format("tensor-parallel degree ({} MPI processes)", ranks));
+      answer_.digests.rows.push_back(std::move(row));
+    }
+    return {};
+  }
+
+  // The same workload on the GPU, beside the processor's rows.
+  Status device_rows(const Workload& work) {
+    if (r_.device < 0 || r_.plant != engine::Plant::kNone) return {};
+    const std::vector<RunConfig> configs = device_configs(r_.device);
+    int64_t done = 0;
+    for (const RunConfig& config : configs) {
+      if (interrupt_requested()) return interrupted();
+      progress(fmt::format("cuda:{}", r_.device), done++, static_cast<int64_t>(configs.size()));
+      const auto started = std::chrono::steady_clock::now();
+      ZU_TRY_ASSIGN(const DigestLog log, run_digests(*r_.model, work, config));
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+      TableRow row{config, fmt::format("cuda:{}", r_.device), log.combined(), compare(answer_.digests.baseline, log), log.kernels, log.graph_kernels(), elapsed.count()};
+      if (!row.difference.holds()) answer_.digests.guilty_axes.push_back("device (" + config.describe() + ")");
       answer_.digests.rows.push_back(std::move(row));
     }
     return {};
@@ -175,6 +194,7 @@ class Verification {
     ZU_TRY_ASSIGN(const engine::FloatDecoder reference, engine::FloatDecoder::create(*r_.reference, engine::FloatDecoder::Options{}, pool));
     engine::EngineOptions options;
     options.threads = r_.threads;
+    options.device = r_.device;
     options.max_rows = 256;
     options.max_context = r_.effort.window;
     options.max_total_positions = r_.effort.window;

@@ -35,6 +35,7 @@ struct Request {
   std::string text_name, text_sha256;
   Effort effort;
   int threads = 1;
+  int device = -1;  // a GPU whose rows join the digest table and which measures the quality; -1: none
   engine::Plant plant = engine::Plant::kNone;
   // Runs the workload with so many MPI processes as tensor-parallel ranks; empty: skipped, for the reason given.
   std::function<Result<DigestLog>(const Workload& workload, int ranks)> under_mpi;

@@ -54,9 +54,10 @@ Table digest_table(const DigestTable& t) {
         : r.difference.differing > 0
             ? fmt::format("DIFFERS: {} positions, first {}:{}", r.difference.differing, r.difference.first.first, r.difference.first.second)
             : "DIFFERS: tokens";
-    table.row({r.config.kernel.empty() ? std::string("fastest") : r.config.kernel, std::to_string(r.config.threads), std::to_string(r.config.batch),
+    const std::string where = r.config.device < 0 ? "" : fmt::format("cuda:{}{} ", r.config.device, r.config.graphs ? "" : ", no graphs,");
+    table.row({where + (r.config.kernel.empty() ? std::string("fastest") : r.config.kernel), std::to_string(r.config.threads), std::to_string(r.config.batch),
                r.config.chunk == 0 ? std::string("all") : std::to_string(r.config.chunk),
-               fmt::format("{}{}", r.config.ranks, r.how == "threads" ? "" : " MPI"), r.config.prefix_cache ? "on" : "off",
+               fmt::format("{}{}", r.config.ranks, r.how == "MPI processes" ? " MPI" : ""), r.config.prefix_cache ? "on" : "off",
                r.digest.hex().substr(0, 12), std::to_string(r.difference.compared), Cell(verdict, good ? Tone::kGood : Tone::kBad),
                fmt::format("{:.1f}", r.seconds)});
   }
@@ -108,6 +109,7 @@ void to_json(const Request& r, const Answer& a, Json& body) {
     j["ranks_are"] = row.how;
     j["digest"] = row.digest.hex();
     j["kernels"] = row.kernels;
+    if (!row.graph_kernels.empty()) j["graph_kernels"] = row.graph_kernels;
     j["compared"] = row.difference.compared;
     j["differing"] = row.difference.differing;
     j["equal"] = row.difference.holds();

@@ -16,7 +16,7 @@ namespace zeroulp::cli {
 namespace {
 
 struct Options {
-  std::string model, text, reference, plant = "none", json, html;
+  std::string model, text, reference, plant = "none", json, html, device = "cpu";
   bool quick = false, force = false;
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
 };
@@ -41,6 +41,11 @@ class Steps {
 void print(const verify::Answer& a) {
   fmt::print("{}\n", verify::digest_table(a.digests).text());
   fmt::print("pairs of axis values covered: {} of {}\n\n", a.digests.coverage.covered, a.digests.coverage.total);
+  std::vector<std::string> on_gpu;
+  for (const verify::TableRow& r : a.digests.rows)
+    for (const std::string& kernel : r.graph_kernels)
+      if (std::find(on_gpu.begin(), on_gpu.end(), kernel) == on_gpu.end()) on_gpu.push_back(kernel);
+  if (!on_gpu.empty()) fmt::print("kernels of the decoding steps, as the GPU's graphs name them: {}\n\n", fmt::join(on_gpu, ", "));
   if (a.orders.inputs > 0) {
     fmt::print("scale order of CUTLASS against Triton, layer inputs captured from the model:\n{}\n", verify::order_table(a).text());
     fmt::print("greedy generations under both, {} tokens each:\n{}\n", a.parting_arbitrary.tokens, verify::generation_table(a).text());
@@ -63,6 +68,8 @@ Result<int> run(const Options& o) {
   request.text_name = text.name;
   request.text_sha256 = text.sha256;
   request.threads = static_cast<int>(o.threads);
+  ZU_TRY_ASSIGN(request.device, device::parse_device(o.device));
+  if (request.device >= 0) ZU_TRY(device::use(request.device));
   request.effort = o.quick ? verify::Effort::quick() : verify::Effort::full(model.weight_bytes());
   std::unique_ptr<model::Checkpoint> reference;
   if (!o.reference.empty()) {
@@ -97,6 +104,7 @@ int cmd_verify(int argc, char** argv) {
   args.option("--text", o.text, "ordinary text to work on; without it a short built-in one, too short for --reference");
   args.option("--reference", o.reference, "Hugging Face folder of the original model, to measure quality against");
   args.flag("--quick", o.quick, "a few minutes: fewer configurations, prompts and tokens");
+  args.option("--device", o.device, "cuda or cuda:N: its rows join the digest table, and it measures the quality");
   args.option("--threads", o.threads, "threads for the parts that are not about threads", 1, 1024);
   args.option("--plant", o.plant, "put a known order-dependence into the computing code: the check must then fail");
   args.option("--json", o.json, "write the report as JSON; - for standard output");
