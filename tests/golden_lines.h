@@ -10,10 +10,11 @@
 
 #include "base/file.h"
 #include "io/json.h"
+#include "source_dir.h"
 
 namespace zeroulp {
 
-inline std::filesystem::path golden_folder() { return std::filesystem::path(ZEROULP_SOURCE_DIR) / "tests/golden"; }
+inline std::filesystem::path golden_folder() { return std::filesystem::path(source_dir()) / "tests/golden"; }
 
 inline std::vector<io::Json> read_golden_lines(const std::filesystem::path& path) {
   const auto file = MappedFile::open(path);

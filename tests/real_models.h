@@ -5,11 +5,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "source_dir.h"
+
 namespace zeroulp {
 
 inline std::filesystem::path models_folder() {
   const char* given = std::getenv("ZEROULP_MODELS");
-  return given != nullptr && *given != '\0' ? std::filesystem::path(given) : std::filesystem::path(ZEROULP_SOURCE_DIR) / "models";
+  return given != nullptr && *given != '\0' ? std::filesystem::path(given) : std::filesystem::path(source_dir()) / "models";
 }
 
 }  // namespace zeroulp

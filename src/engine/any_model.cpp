@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "engine/engine.h"
 #include "model/quantized_model.h"
@@ -86,7 +87,7 @@ std::string AnyModel::kind() const {
   return impl_->options.mode == FloatDecoder::Mode::kBf16 ? "bf16" : "f32";
 }
 std::string AnyModel::identity() const { return quantized() ? impl_->quantized->identity() : ""; }
-const io::Json& AnyModel::recipe() const { return quantized() ? impl_->quantized->header().recipe : impl_->no_recipe; }
+const io::Json& AnyModel::recipe() const { return quantized() ? *impl_->quantized->header().recipe : impl_->no_recipe; }
 std::vector<std::string> AnyModel::kernels() const { return quantized() ? impl_->engine->kernel_names() : std::vector<std::string>(); }
 const std::vector<std::string>& AnyModel::notes() const { return impl_->notes; }
 

@@ -1,8 +1,9 @@
 // JSON from files that are not trusted: duplicate keys, depth and size are refused with the place named.
+// Declares the value type only; a source file that looks into values includes <nlohmann/json.hpp> itself.
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 #include "base/result.h"

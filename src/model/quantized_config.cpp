@@ -1,5 +1,6 @@
 // The configuration in zeroulp.json.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "model/quantized_model.h"
 #include "num/bits.h"

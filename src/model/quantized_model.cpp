@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/check.h"
@@ -98,7 +99,7 @@ Result<QuantizedHeader> header_from_json(const io::Json& json, const std::string
     ZU_TRY_ASSIGN(h.config, config_from_json(json.at("config"), name));
     h.linear_widths = json.at("linear_widths").get<std::map<std::string, int>>();
     h.key_widths = json.at("key_widths").get<std::vector<int>>();
-    h.recipe = json.value("recipe", io::Json::object());
+    h.recipe = std::make_shared<io::Json>(json.value("recipe", io::Json::object()));
     return h;
   } catch (const io::Json::exception& e) {
     return bad_input(fmt::format("{}: {}", name, e.what()));
@@ -165,6 +166,7 @@ Result<QuantizedModel> QuantizedModel::open(const fs::path& folder) {
 Result<QuantizedModel> QuantizedModel::assemble(QuantizedHeader header, TensorMap tensors, const std::string& name) {
   QuantizedModel m;
   m.header_ = std::move(header);
+  if (!m.header_.recipe) m.header_.recipe = std::make_shared<io::Json>(io::Json::object());
   m.tensors_ = std::move(tensors);
   m.tensors_["rope.frequencies"] =
       make_tensor(Dtype::kF32, {static_cast<int64_t>(m.header_.config.rope_frequencies.size())}, m.header_.config.rope_frequencies);
@@ -214,7 +216,7 @@ Status QuantizedModel::save(const fs::path& folder) const {
   for (const io::TensorSpec& spec : specs) ZU_TRY(writer.write(spec.name, tensors_.find(spec.name)->second.bytes));
   ZU_TRY(writer.commit());
   io::Json json = header_to_json(header_);
-  json["recipe"] = header_.recipe;
+  json["recipe"] = header_.recipe ? *header_.recipe : io::Json::object();
   json["identity"] = identity_;
   ZU_TRY_ASSIGN(AtomicFile file, AtomicFile::create(folder / kHeaderFile, false));
   ZU_TRY(file.write(json.dump(1) + "\n"));

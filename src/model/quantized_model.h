@@ -81,7 +81,7 @@ struct QuantizedHeader {
   std::string profile;  // "w8a15-free", "w8a8-po2", "w8a15-po2", "mixed", "w8a8-free", "both-po2"
   std::map<std::string, int> linear_widths;
   std::vector<int> key_widths;  // per layer
-  io::Json recipe;              // how it was made; not part of the identity
+  std::shared_ptr<const io::Json> recipe;  // how it was made, never null once opened; not part of the identity
 };
 
 class QuantizedModel {

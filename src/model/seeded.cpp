@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <nlohmann/json.hpp>
 
 #include "base/check.h"
 #include "num/bf16.h"
@@ -87,7 +88,7 @@ QuantizedModel make_seeded(const SeededShape& s, uint64_t seed) {
   QuantizedHeader header;
   header.config = seeded_config(s);
   header.profile = "seeded";
-  header.recipe = {{"seed", seed}};
+  header.recipe = std::make_shared<io::Json>(io::Json{{"seed", seed}});
   const ModelConfig& c = header.config;
   Builder b(s, seed);
   b.linear("embed", c.vocab, c.hidden, false, 4.0f);

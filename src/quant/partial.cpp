@@ -1,6 +1,7 @@
 #include "quant/partial.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "io/json.h"
 

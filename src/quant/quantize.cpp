@@ -156,8 +156,12 @@ class Converter {
     header.profile = job_.options.profile;
     header.linear_widths = linear_widths(job_.options, config_);
     header.key_widths.assign(static_cast<size_t>(config_.layers), job_.options.key_width);
-    header.recipe = recipe();
-    if (job_.options.budget) ZU_TRY(choose_by_budget(header, tensors));
+    io::Json made = recipe();
+    if (job_.options.budget) {
+      ZU_TRY(choose_by_budget(header, tensors));
+      made["width_choice"] = outcome_.width_choice;
+    }
+    header.recipe = std::make_shared<io::Json>(std::move(made));
     if (is_mixed(header.linear_widths)) header.profile = "mixed";
     ZU_TRY_ASSIGN(const auto quantized, model::QuantizedModel::assemble(std::move(header), std::move(tensors), job_.out.string()));
     ZU_TRY_ASSIGN(AtomicFolder folder, AtomicFolder::create(job_.out, job_.force));
@@ -177,7 +181,6 @@ class Converter {
     };
     ZU_TRY_ASSIGN(WidthChoice choice, choose_widths(checkpoint_, header, tensors, job));
     header.linear_widths = std::move(choice.widths);
-    header.recipe["width_choice"] = choice.measured;
     outcome_.width_choice = std::move(choice.measured);
     return {};
   }

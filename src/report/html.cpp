@@ -1,6 +1,7 @@
 #include "report/html.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "report/text.h"
 

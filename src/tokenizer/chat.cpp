@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/text.h"

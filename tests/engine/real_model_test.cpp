@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/file.h"

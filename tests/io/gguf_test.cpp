@@ -4,11 +4,13 @@
 
 #include <bit>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "io/gguf_builder.h"
 #include "io/json.h"
 #include "io/temporary_folder.h"
+#include "source_dir.h"
 
 namespace zeroulp::io {
 namespace {
@@ -173,7 +175,7 @@ std::string from_hex(const std::string& hex) {
 }
 
 TEST(GgufBlocks, ValuesEqualTheGgufPackageBitForBit) {
-  auto golden = read_json_file(ZEROULP_SOURCE_DIR "/tests/golden/dequant.json");
+  auto golden = read_json_file(source_dir() + "/tests/golden/dequant.json");
   ASSERT_TRUE(golden) << golden.error().text;
   ASSERT_GE((*golden)["blocks"].size(), 200u);
   std::map<std::string, int> blocks;
@@ -204,7 +206,7 @@ TEST(GgufBlocks, ValuesEqualTheGgufPackageBitForBit) {
 }
 
 TEST(GgufBlocks, AQ6KScaleReadFromTheFrontWouldBeNoticed) {
-  auto golden = read_json_file(ZEROULP_SOURCE_DIR "/tests/golden/dequant.json");
+  auto golden = read_json_file(source_dir() + "/tests/golden/dequant.json");
   ASSERT_TRUE(golden) << golden.error().text;
   const GgufTypeInfo* type = gguf_type_info(14);
   int noticed = 0, cases = 0;

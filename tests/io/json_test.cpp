@@ -1,6 +1,7 @@
 #include "io/json.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace zeroulp::io {
 namespace {

@@ -1,9 +1,11 @@
 #include "model/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "io/temporary_folder.h"
 #include "model/tiny_folder.h"
+#include "source_dir.h"
 
 namespace zeroulp::model {
 namespace {
@@ -60,7 +62,7 @@ TEST_F(CheckpointTest, EveryFamilyOpens) {
 
 TEST_F(CheckpointTest, FoldersThatTransformersWroteOpen) {
   int opened = 0;
-  for (const auto& entry : fs::directory_iterator(ZEROULP_SOURCE_DIR "/tests/golden/tiny")) {
+  for (const auto& entry : fs::directory_iterator(source_dir() + "/tests/golden/tiny")) {
     auto c = Checkpoint::open(entry.path());
     ASSERT_TRUE(c) << c.error().text;
     EXPECT_TRUE(c->notes().empty()) << entry.path();

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "model/rope.h"
+#include "source_dir.h"
 
 namespace zeroulp::model {
 namespace {
@@ -172,7 +174,7 @@ TEST(Config, WindowsFollowTheirKeys) {
 }
 
 TEST(Config, RopeFrequenciesEqualHuggingFaceBitForBit) {
-  auto golden = io::read_json_file(ZEROULP_SOURCE_DIR "/tests/golden/rope.json");
+  auto golden = io::read_json_file(source_dir() + "/tests/golden/rope.json");
   ASSERT_TRUE(golden) << golden.error().text;
   ASSERT_GE((*golden)["cases"].size(), 20u);
   for (const Json& row : (*golden)["cases"]) {

@@ -1,11 +1,13 @@
 // The real models' GGUF files, where ./dev models has put them, against the hashes that the gguf package gave.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "io/gguf.h"
 #include "io/json.h"
 #include "model/gguf_import.h"
 #include "num/bf16.h"
 #include "num/digest.h"
+#include "source_dir.h"
 
 namespace zeroulp::model {
 namespace {
@@ -36,9 +38,9 @@ Hashes hashes_of(const io::GgufTensor& t, const ModelConfig& config, const std::
 class RealGguf : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(RealGguf, EveryTensorHasTheHashOfTheGgufPackage) {
-  const std::string path = ZEROULP_SOURCE_DIR "/.cache/models/" + GetParam() + ".gguf";
+  const std::string path = source_dir() + "/.cache/models/" + GetParam() + ".gguf";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is absent; ./dev models fetches it";
-  auto golden = io::read_json_file(ZEROULP_SOURCE_DIR "/tests/golden/tensors-" + GetParam() + ".json");
+  auto golden = io::read_json_file(source_dir() + "/tests/golden/tensors-" + GetParam() + ".json");
   ASSERT_TRUE(golden) << golden.error().text;
   auto gguf = io::GgufModel::open(path);
   ASSERT_TRUE(gguf) << gguf.error().text;

@@ -29,13 +29,14 @@
 #include "ops/rope/reference.h"
 #include "ops/silu_mul/cases.h"
 #include "ops/silu_mul/reference.h"
+#include "source_dir.h"
 
 namespace zeroulp::ops::conformance {
 namespace {
 
 // The committed digest of all outputs of an op's reference: the same with every compiler, level of optimisation and processor.
 std::string golden_digest(std::string_view op) {
-  std::ifstream file(ZEROULP_SOURCE_DIR "/tests/golden/vectors/digests.json");
+  std::ifstream file(source_dir() + "/tests/golden/vectors/digests.json");
   return nlohmann::json::parse(file).value(std::string(op), "");
 }
 

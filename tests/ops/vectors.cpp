@@ -1,5 +1,7 @@
 #include "ops/vectors.h"
 
+#include <nlohmann/json.hpp>
+
 #include "ops/argmax/reference.h"
 #include "ops/attention/reference.h"
 #include "ops/embedding/reference.h"

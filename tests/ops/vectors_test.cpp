@@ -5,15 +5,17 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/fp_env.h"
+#include "source_dir.h"
 
 namespace zeroulp::ops::vectors {
 namespace {
 
 Json load(const std::string& op) {
-  std::ifstream file(ZEROULP_SOURCE_DIR "/tests/golden/vectors/" + op + ".json");
+  std::ifstream file(source_dir() + "/tests/golden/vectors/" + op + ".json");
   return Json::parse(file);
 }
 

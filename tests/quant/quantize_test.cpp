@@ -65,7 +65,7 @@ TEST_F(QuantizeTest, WritesAModelThatOpensAndSaysWhatItIs) {
     EXPECT_TRUE(m->verify_identity());
     EXPECT_EQ(m->identity(), outcome->identity);
     EXPECT_EQ(m->header().profile, "w8a15-free");
-    EXPECT_EQ(m->header().recipe["source_sha256"], source_identity(checkpoint));
+    EXPECT_EQ((*m->header().recipe)["source_sha256"], source_identity(checkpoint));
     EXPECT_EQ(file_text(j.out / "config.json"), file_text(source() / "config.json"));
     EXPECT_EQ(file_text(j.out / "generation_config.json"), "{}");
     EXPECT_FALSE(fs::exists(folder_.path() / ".out.partial"));
@@ -170,8 +170,8 @@ TEST_F(QuantizeTest, CalibratedThreadsMoveNoByteAndAnInterruptionNeither) {
     for (const char* file : {"zeroulp.json", "model.safetensors"}) EXPECT_EQ(file_text(fresh.out / file), file_text(other.out / file));
     const auto m = model::QuantizedModel::open(fresh.out);
     ASSERT_TRUE(m) << m.error().text;
-    EXPECT_EQ(m->header().recipe["options"]["rounding"], "gptq");
-    EXPECT_EQ(m->header().recipe["calibration"]["tokens"], 90);
+    EXPECT_EQ((*m->header().recipe)["options"]["rounding"], "gptq");
+    EXPECT_EQ((*m->header().recipe)["calibration"]["tokens"], 90);
   }
 }
 
@@ -204,8 +204,8 @@ TEST_F(QuantizeTest, BudgetNarrowsAsFarAsMeasured) {
     EXPECT_TRUE(outcome) << outcome.error().text;
     const auto m = model::QuantizedModel::open(j.out);
     EXPECT_TRUE(m) << m.error().text;
-    kl = m->header().recipe["width_choice"]["kl"].get<double>();
-    wide_kl = m->header().recipe["width_choice"]["kl_all_15"].get<double>();
+    kl = (*m->header().recipe)["width_choice"]["kl"].get<double>();
+    wide_kl = (*m->header().recipe)["width_choice"]["kl_all_15"].get<double>();
     const auto& widths = m->header().linear_widths;
     return std::count_if(widths.begin(), widths.end(), [](const auto& w) { return w.second == 8; });
   };

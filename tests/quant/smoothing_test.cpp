@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "engine/float_decoder.h"
 #include "io/temporary_folder.h"

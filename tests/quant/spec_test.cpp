@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "io/temporary_folder.h"
 #include "model/seeded.h"
+#include "source_dir.h"
 
 namespace zeroulp::quant {
 namespace {
@@ -21,7 +22,7 @@ model::QuantizedModel example() {
 TEST(ModelSpec, WorkedExample) {
   const std::string identity = example().identity();
   EXPECT_EQ(identity, "6674da05151fbb30da6f15abd160138b3640a93e7707c7b4a033291d3d734d5b");
-  const auto page = read_text_file(std::string(ZEROULP_SOURCE_DIR) + "/docs/spec/model.md", 1 << 20);
+  const auto page = read_text_file(source_dir() + "/docs/spec/model.md", 1 << 20);
   ASSERT_TRUE(page);
   EXPECT_NE(page->find(identity), std::string::npos);
 }
@@ -33,7 +34,7 @@ TEST(ModelSpec, IndependentReaderAgrees) {
   for (const auto& m : {example(), model::make_seeded(qwen, 2)}) {
     TemporaryFolder folder;
     ASSERT_TRUE(m.save(folder.path()));
-    const std::string run = "python3 " + std::string(ZEROULP_SOURCE_DIR) + "/tools/spec/model_identity.py " + folder.path().string();
+    const std::string run = "python3 " + source_dir() + "/tools/spec/model_identity.py " + folder.path().string();
     const std::string out = (folder.path() / "identity").string();
     EXPECT_EQ(std::system((run + " > " + out).c_str()), 0);
     const auto printed = read_text_file(out, 100);

@@ -1,5 +1,6 @@
 // Chat templates against jinja2 as transformers configures it, and against templates that mean harm.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "golden_files.h"
 #include "small_tokenizer.h"

@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "base/file.h"
+#include "source_dir.h"
 
 namespace zeroulp::tokenizer {
 
 using OrderedJson = nlohmann::ordered_json;
 
 inline std::filesystem::path golden_path(const std::string& name) {
-  return std::filesystem::path(ZEROULP_SOURCE_DIR) / "tests" / "golden" / name;
+  return std::filesystem::path(source_dir()) / "tests" / "golden" / name;
 }
 
 inline OrderedJson golden_json(const std::string& name) {
@@ -47,7 +48,7 @@ inline std::vector<OrderedJson> golden_rows(const std::string& name) {
 inline std::filesystem::path vocabulary_folder(const std::string& name) {
   if (name == "llama3-like") return golden_path("tokenizer/llama3-like");
   const char* set = std::getenv("ZEROULP_MODELS");
-  const std::filesystem::path models = set != nullptr ? std::filesystem::path(set) : std::filesystem::path(ZEROULP_SOURCE_DIR) / "models";
+  const std::filesystem::path models = set != nullptr ? std::filesystem::path(set) : std::filesystem::path(source_dir()) / "models";
   const std::filesystem::path folder = models / (name == "qwen2.5" ? "qwen2.5-coder-0.5b" : name);
   return std::filesystem::exists(folder / "tokenizer.json") ? folder : std::filesystem::path();
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "io/safetensors.h"
 #include "io/temporary_folder.h"
