@@ -22,7 +22,7 @@ struct Options {
   std::string model, out, profile = "w8a15-free", exponent;
   std::string smooth, calibration;
   int64_t key_width = 0, threads = std::max(1u, std::thread::hardware_concurrency());
-  int64_t calibration_tokens = 8192, calibration_from = 0, calibration_window = 1024;
+  int64_t calibration_tokens = 16384, calibration_from = 0, calibration_window = 1024;
   std::vector<std::string> widths;
   double budget = 0;
   bool absorb = false, no_absorb = false, gptq = false, no_gptq = false, force = false, resume = false, json = false;
