@@ -9,6 +9,7 @@
 #include "codec/frame.h"
 #include "codec/samples.h"
 #include "num/digest.h"
+#include "source_dir.h"
 
 namespace zeroulp::codec {
 namespace {
@@ -69,7 +70,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-std::string path(const std::string& name) { return std::string(ZEROULP_SOURCE_DIR "/tests/golden/codec/") + name; }
+std::string path(const std::string& name) { return source_dir() + "/tests/golden/codec/" + name; }
 
 ByteVector read(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
