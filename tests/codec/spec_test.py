@@ -233,6 +233,9 @@ class Spec(unittest.TestCase):
         refused(good[:7] + struct.pack("<I", struct.unpack_from("<I", good, 7)[0] + (1 << 12)) + good[11:], "a state does not end|the hash|a word")
         refused(good + b"\x01\x00", "the payload's padding|the content is")
         refused(good[: len(good) // 16 * 16 - 16], "a word ends behind the payload")
+        one = rans([0] * 1500, 0, [4096])
+        self.accepted(make(BYTES, 1500, [block(RANS, bytes(1500), one)]), bytes(1500))
+        self.refused(make(BYTES, 1500, [block(RANS, bytes(1500), one[:2] + struct.pack("<I", 65537) + one[6:])]), "a state does not end as 65536")
         values = rotated_back(F16, 31, 0) * 1000
         for s, why in ((31, None), (32, "symbols 32 to 32 of 32")):
             frame = make(F16, 2000, [block(RANS, values, bytes(1375) + rans([s] * 1000, s, [4096]))])
