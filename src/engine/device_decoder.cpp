@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "device/nccl.h"
 #include "engine/device_weights.h"
 #include "engine/kv_pages.h"
 #include "ops/attention/fast.h"
@@ -59,6 +60,7 @@ class Gpu final : public DeviceDecoder {
   Inputs inputs_at(std::byte* base) const;
   int64_t most_pages() const { return options_.max_rows * ((options_.max_context + kPagePositions - 1) / kPagePositions); }
 
+  Status join_nccl();
   Status plan_memory();
   int64_t workspace_bytes() const;
   Status send_inputs(const Plan& plan, const RopeTable& rope);
@@ -83,6 +85,7 @@ class Gpu final : public DeviceDecoder {
   const model::ModelConfig& config_;
   ops::DeviceKernels kernels_;
   Exchange* exchange_;  // null: one rank
+  std::unique_ptr<device::Nccl> nccl_;  // where every rank has a GPU of its own; otherwise sums and maxima go through the host
   Options options_;
   device::Stream stream_;
   device::Launch launch_;
@@ -105,6 +108,7 @@ class Gpu final : public DeviceDecoder {
   int16_t *codes_ = nullptr, *q_codes_ = nullptr;
   float *scales_ = nullptr, *q_scales_ = nullptr, *logits_ = nullptr;
   int64_t* sums_ = nullptr;
+  int32_t* wide_tops_ = nullptr;
   int64_t* tokens_ = nullptr;
   ops::sample::Draw* draws_ = nullptr;
   uint8_t* faults_ = nullptr;
@@ -146,9 +150,27 @@ Status Gpu::prepare(const model::QuantizedModel& m) {
   }
   ZU_TRY_ASSIGN(launch_.multiprocessors, device::current_multiprocessors());
   launch_.stream = stream_.handle();
+  if (exchange_ != nullptr && options_.own_gpu) ZU_TRY(join_nccl());
   ZU_TRY_ASSIGN(weights_, DeviceWeights::upload(m, parts_, stream_, arena_));
   ZU_TRY(plan_memory());
   return stream_.synchronize();
+}
+
+// The first rank's id reaches the others as a sum.
+Status Gpu::join_nccl() {
+  device::Nccl::Id id{};
+  Status made;
+  if (exchange_->rank() == 0) {
+    auto first = device::Nccl::make_id();
+    if (first)
+      id = *first;
+    else
+      made = std::move(first).error();
+  }
+  exchange_->sum(id);
+  if (std::all_of(id.begin(), id.end(), [](int64_t word) { return word == 0; })) return made ? unavailable("the first rank found no NCCL") : std::move(made);
+  ZU_TRY_ASSIGN(nccl_, device::Nccl::create(id, exchange_->rank(), exchange_->size()));
+  return {};
 }
 
 Status Gpu::plan_memory() {
@@ -172,6 +194,7 @@ Status Gpu::plan_memory() {
   ZU_TRY_ASSIGN(logits_, arena_.allocate<float>(kHeadRows * parts_.vocab.size(), "logits"));
   if (exchange_ != nullptr) {
     ZU_TRY_ASSIGN(sums_, arena_.allocate<int64_t>(rows * config_.hidden, kWhat));
+    ZU_TRY_ASSIGN(wide_tops_, arena_.allocate<int32_t>(rows, kWhat));
   }
   ZU_TRY_ASSIGN(tokens_, arena_.allocate<int64_t>(kHeadRows, kWhat));
   ZU_TRY_ASSIGN(draws_, arena_.allocate<ops::sample::Draw>(kHeadRows, kWhat));
@@ -327,16 +350,25 @@ void Gpu::row_linear(const DeviceLinear& l, int64_t rows, uint16_t* y) {
     linear(l, rows, Output::kPartial, sums_, l.n);
   else
     stream_.fill(sums_, 0, count * 8);
-  auto* host = pinned_exchange_.as<int64_t>();
-  stream_.to_host(host, sums_, count * 8);
-  note(stream_.synchronize());
-  exchange_->sum({host, static_cast<size_t>(count)});
-  stream_.to_device(sums_, host, count * 8);
+  if (nccl_) {
+    note(nccl_->sum(sums_, count, stream_.handle()));
+  } else {
+    auto* host = pinned_exchange_.as<int64_t>();
+    stream_.to_host(host, sums_, count * 8);
+    note(stream_.synchronize());
+    exchange_->sum({host, static_cast<size_t>(count)});
+    stream_.to_device(sums_, host, count * 8);
+  }
   ops::linear_s8::cuda_store({codes_, codes_stride_, scales_, rows, l.k, l.width, l.codes, l.k, l.n, l.scales, l.bias, Output::kBf16, y, l.n}, sums_,
                              launch_);
 }
 
 void Gpu::exchange_tops(int64_t rows) {
+  if (nccl_) {
+    ops::fused::widen(tops_, rows, wide_tops_, launch_);
+    note(nccl_->max(wide_tops_, rows, stream_.handle()));
+    return ops::fused::narrow(wide_tops_, rows, tops_, launch_);
+  }
   auto* host = pinned_exchange_.as<uint16_t>();
   stream_.to_host(host, tops_, rows * 2);
   note(stream_.synchronize());

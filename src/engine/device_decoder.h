@@ -21,6 +21,7 @@ class DeviceDecoder : public RankDecoder {
     int64_t max_rows = 512;
     int64_t max_context = 4096;
     int64_t pages = 64;
+    bool own_gpu = false;  // every rank has one: they exchange by NCCL
     bool graphs = true;  // decoding steps as graphs; otherwise every kernel is launched by itself
     ops::DeviceFn<ops::linear_s8::Args>* linear = nullptr;  // given: replaces the chosen linear (foreign epilogues under study)
   };

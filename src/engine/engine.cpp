@@ -43,12 +43,27 @@ Status Engine::make_ranks() {
     ZU_TRY_ASSIGN(device_kernels_, ops::select_device_kernels(options_.kernel));
     if (options_.device_linear != nullptr) device_kernels_.linear_s8 = {"foreign", options_.device_linear, nullptr, device_kernels_.linear_s8.workspace};
     pool_ = std::make_unique<ThreadPool>(options_.threads);
-    const DeviceDecoder::Options decoder{options_.device, options_.max_rows, options_.max_context, pages_.capacity(), options_.graphs};
-    for (int r = 0; r < options_.ranks; ++r) {
-      ZU_TRY_ASSIGN(std::unique_ptr<DeviceDecoder> rank, DeviceDecoder::create(model_, device_kernels_, exchange(r), decoder));
-      if (r == 0) on_device_ = rank.get();
-      ranks_.push_back(std::move(rank));
-    }
+    // Ranks take GPUs in turn, from the chosen one on; where there is one for each, they exchange by NCCL.
+    const int gpus = device::count(), size = options_.exchange != nullptr ? options_.exchange->size() : options_.ranks;
+    DeviceDecoder::Options decoder{options_.device, options_.max_rows, options_.max_context, pages_.capacity(), size > 1 && size <= gpus, options_.graphs,
+                                   options_.device_linear};
+    // Joining NCCL is collective: every rank on a thread of its own.
+    std::vector<std::unique_ptr<DeviceDecoder>> made(static_cast<size_t>(options_.ranks));
+    std::vector<Status> done(made.size());
+    std::vector<std::thread> threads;
+    for (int r = 0; r < options_.ranks; ++r)
+      threads.emplace_back([&, r, decoder]() mutable {
+        decoder.device = (options_.device + (options_.exchange != nullptr ? options_.exchange->rank() : r)) % gpus;
+        auto rank = DeviceDecoder::create(model_, device_kernels_, exchange(r), decoder);
+        if (rank)
+          made[static_cast<size_t>(r)] = std::move(*rank);
+        else
+          done[static_cast<size_t>(r)] = std::move(rank).error();
+      });
+    for (std::thread& t : threads) t.join();
+    for (Status& s : done) ZU_TRY(std::move(s));
+    for (auto& rank : made) ranks_.push_back(std::move(rank));
+    on_device_ = static_cast<DeviceDecoder*>(ranks_.front().get());
     return {};
   }
   const Decoder::Options decoder{options_.max_rows, pages_.capacity(), options_.plant};

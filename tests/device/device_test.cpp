@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "device/gpu.h"
+#include "device/nccl.h"
 #include "ops/linear_s8/contract.h"
 #include "ops/silu_mul/contract.h"
 
@@ -85,6 +86,23 @@ TEST(Gpu, EveryLinearVariantIsSeenInAGraph) {
     graph.launch(b.stream);
     EXPECT_EQ(b.get(y, 64), std::vector<float>(64, 1536.0f)) << v.name;
   }
+}
+
+// Two ranks need two GPUs; one rank shows that the library is found and called as it wants to be.
+TEST(Gpu, NcclReducesInPlace) {
+  ZU_NEEDS_GPU();
+  const auto id = Nccl::make_id();
+  if (!id) GTEST_SKIP() << id.error().text;
+  Bench b;
+  const auto nccl = must(Nccl::create(*id, 0, 1));
+  const std::vector<int64_t> sums = {-1, int64_t{1} << 40, 0, 7};
+  const std::vector<int32_t> tops = {0, 0x7FC0, 3};
+  int64_t* s = b.put(sums);
+  int32_t* t = b.put(tops);
+  must(nccl->sum(s, 4, b.stream.handle()));
+  must(nccl->max(t, 3, b.stream.handle()));
+  EXPECT_EQ(b.get(s, 4), sums);
+  EXPECT_EQ(b.get(t, 3), tops);
 }
 
 TEST(Gpu, ReadBandwidthIsThatOfAGpu) {

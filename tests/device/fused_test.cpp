@@ -31,7 +31,7 @@ constexpr float kEps = 1e-5f;
 TEST(Fused, NormQuantIsResidualThenRmsnormThenQuantRows) {
   ZU_NEEDS_GPU();
   num::PhiloxStream random(501);
-  for (const int64_t d : {1, 33, 64, 576, 896, 4096, 5001}) {
+  for (const int64_t d : {1, 33, 64, 576, 896, 4096, 5001, 12288, 32768}) {
     for (const int width : {8, 15}) {
       for (const bool with_add : {false, true}) {
         const int64_t rows = 5, stride = (d + 15) / 16 * 16;
@@ -67,7 +67,7 @@ TEST(Fused, NormQuantIsResidualThenRmsnormThenQuantRows) {
 TEST(Fused, SiluQuantIsSiluMulThenQuantRows) {
   ZU_NEEDS_GPU();
   num::PhiloxStream random(502);
-  for (const int64_t k : {1, 31, 160, 1536, 4864, 14336}) {
+  for (const int64_t k : {1, 31, 160, 1536, 4864, 14336, 18944, 32768}) {
     for (const int width : {8, 15}) {
       const int64_t rows = 3;
       std::vector<uint16_t> both = bell_bf16s(random, rows * 2 * k, 3.0f);

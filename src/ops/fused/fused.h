@@ -60,6 +60,9 @@ void heads(const Heads& args, const device::Launch& launch);
 void silu_quant(const SiluQuant& args, const device::Launch& launch);
 // y[i] = x[indices[i]], rows of d bf16.
 void gather_rows(const uint16_t* x, const int32_t* indices, int64_t rows, int64_t d, uint16_t* y, const device::Launch& launch);
+// Rows' largest magnitudes as int32 and back: what NCCL can take maxima of.
+void widen(const uint16_t* from, int64_t count, int32_t* to, const device::Launch& launch);
+void narrow(const int32_t* from, int64_t count, uint16_t* to, const device::Launch& launch);
 // *first = the lowest index of a flag that is set, or -1. `first` may be page-locked host memory.
 void first_flag(const uint8_t* flags, int64_t count, int64_t* first, const device::Launch& launch);
 #endif

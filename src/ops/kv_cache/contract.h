@@ -59,22 +59,13 @@ struct View {
   Like<int8_t>* value_exponents;
 };
 
-// How a key row with the largest magnitude `top` is stored: code = quant_code(x, multiplier), all 0 when the multiplier is 0.
-struct KeyRow {
-  float scale, multiplier;
-  bool fault;
-};
-ZU_HD inline KeyRow key_row(uint16_t top, int width) {
+// How a key row with the largest magnitude `top` is stored.
+ZU_HD inline quant_rows::Quantiser key_row(uint16_t top, int width) {
   constexpr num::RowRange range = num::kAttentionRange;
-  const float largest = num::bf16_to_float(top);
-  switch (quant_rows::classify(top, range)) {
-    case quant_rows::RowKind::kNormal: return {num::quant_scale(largest, width), num::quant_multiplier(largest, width), false};
-    case quant_rows::RowKind::kTiny: return {1.0f, 0.0f, false};
-    default: return {num::bf16_to_float(num::kBf16Nan), 0.0f, true};
-  }
+  return quant_rows::quantiser(top, width, range);
 }
 
-// The same for a value row: code = rne(v * factor), all 0 when the factor is 0.
+// The same for a value row: value_code(v, factor), all 0 when the factor is 0.
 struct ValueRow {
   int8_t exponent;
   float factor;

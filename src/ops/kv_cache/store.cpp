@@ -4,7 +4,7 @@ namespace zeroulp::ops::kv_cache {
 namespace {
 
 bool store_key(const View<std::byte>& block, const Layout& layout, int64_t slot, const uint16_t* k) {
-  const KeyRow row = key_row(quant_rows::row_absmax(k, layout.d), layout.key_width);
+  const quant_rows::Quantiser row = key_row(quant_rows::row_absmax(k, layout.d), layout.key_width);
   block.key_scales[slot] = row.scale;
   for (int64_t i = 0; i < layout.d; ++i) block.set_key(layout, slot, i, quant_rows::code(k[i], row.multiplier));
   return !row.fault;

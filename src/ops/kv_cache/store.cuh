@@ -14,7 +14,7 @@ __device__ inline uint16_t warp_absmax(const uint16_t* x, int64_t d) {
 
 // All lanes call it; k and v may be in device or shared memory. What store() returns.
 __device__ inline bool store_warp(const View<std::byte>& view, const Layout& layout, int64_t slot, const uint16_t* k, const uint16_t* v) {
-  const KeyRow key = key_row(warp_absmax(k, layout.d), layout.key_width);
+  const quant_rows::Quantiser key = key_row(warp_absmax(k, layout.d), layout.key_width);
   const ValueRow value = value_row(warp_absmax(v, layout.d));
   for (int64_t i = threadIdx.x % 32; i < layout.d; i += 32) {
     view.set_key(layout, slot, i, quant_rows::code(k[i], key.multiplier));

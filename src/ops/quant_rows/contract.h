@@ -37,21 +37,30 @@ ZU_HD inline RowKind classify(uint16_t a, const num::RowRange& range) {
   return a > range.max_bits ? RowKind::kFault : a < range.min_bits ? RowKind::kTiny : RowKind::kNormal;
 }
 
+// How a row with the largest magnitude `top` is quantised: code(x, multiplier); a multiplier of 0 makes every code 0.
+struct Quantiser {
+  float scale, multiplier;
+  bool fault;
+};
+ZU_HD inline Quantiser quantiser(uint16_t top, int width, const num::RowRange& range) {
+  const float largest = num::bf16_to_float(top);
+  switch (classify(top, range)) {
+    case RowKind::kNormal: return {num::quant_scale(largest, width), num::quant_multiplier(largest, width), false};
+    case RowKind::kTiny: return {1.0f, 0.0f, false};
+    default: return {num::bf16_to_float(num::kBf16Nan), 0.0f, true};
+  }
+}
+
 // Sets the scale and the fault of a row whose largest magnitude is `top`. Returns what x is multiplied by to give its code; 0 when every
 // code of the row is 0.
 ZU_HD inline float begin_row(const Args& a, int64_t row, uint16_t top) {
-  const RowKind kind = classify(top, a.range);
-  if (kind == RowKind::kFault) a.faults[row] = 1;
-  if (kind != RowKind::kNormal) {
-    a.scales[row] = kind == RowKind::kTiny ? 1.0f : num::bf16_to_float(num::kBf16Nan);
-    return 0.0f;
-  }
-  const float largest = num::bf16_to_float(top);
-  a.scales[row] = num::quant_scale(largest, a.width);
-  return num::quant_multiplier(largest, a.width);
+  const Quantiser q = quantiser(top, a.width, a.range);
+  if (q.fault) a.faults[row] = 1;
+  a.scales[row] = q.scale;
+  return q.multiplier;
 }
 
-// One code of a row that begin_row gave `multiplier` for.
+// One code of a row with this multiplier.
 ZU_HD inline int16_t code(uint16_t x, float multiplier) {
   return multiplier == 0 ? int16_t{0} : static_cast<int16_t>(num::quant_code(num::bf16_to_float(x), multiplier));
 }
