@@ -35,7 +35,7 @@ part_tests() {
 
 part_conformance() { "$build/zeroulp" doctor --conformance --device cuda --json "$out/conformance.json" --force; }
 
-# The models' identities are part of the logs, so a model made otherwise is told apart from a wrong bit.
+# The committed logs hold the identity of the model that they were made of.
 part_digests() {
   local name model golden code=0 checked=0 options
   for name in smollm2 qwen2.5-coder-0.5b; do
