@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 
 #include "args.h"
 #include "base/text.h"
+#include "device/device.h"
 #include "model/describe.h"
+#include "model/quantized_model.h"
+#include "ops/kv_cache/contract.h"
 #include "report/json.h"
 #include "report/table.h"
 #include "verbs.h"
@@ -107,10 +111,38 @@ void print_description(const model::Description& d, const std::string& path, boo
   fmt::print("\n{}", tensors.text());
 }
 
+// A quantised model on a GPU: what it takes, and the time per token that its bytes alone cost.
+struct OnGpu {
+  device::Properties gpu;
+  int64_t weight_bytes = 0, kv_bytes_per_position = 0;
+  double read_bandwidth = 0;
+  double floor_ms() const { return 1e3 * static_cast<double>(weight_bytes) / read_bandwidth; }
+};
+
+Result<OnGpu> on_gpu(const std::string& path, int index) {
+  OnGpu out;
+  if (!model::is_quantized_folder(path)) return bad_input(fmt::format("{}: only a quantised model runs on a GPU (zeroulp quantize makes one)", path));
+  ZU_TRY_ASSIGN(const model::QuantizedModel m, model::QuantizedModel::open(path));
+  ZU_TRY(device::use(index));
+  ZU_TRY_ASSIGN(out.gpu, device::properties(index));
+  ZU_TRY_ASSIGN(out.read_bandwidth, device::read_bandwidth(int64_t{2} << 30, 9));
+  out.weight_bytes = m.weight_bytes();
+  for (const model::QuantizedLayer& layer : m.layers())
+    out.kv_bytes_per_position += m.config().kv_heads * ops::kv_cache::Layout{m.config().head_dim, layer.key_width}.bytes() / ops::kv_cache::kBlock;
+  return out;
+}
+
+void print_on_gpu(const OnGpu& g) {
+  fmt::print("cuda:{}         {}: weights take {:.2f} of {:.1f} GiB, the KV cache {:.1f} KiB per position; reading the weights at {:.2f} TB/s takes {:.3f} ms per "
+             "token\n",
+             g.gpu.index, g.gpu.name, static_cast<double>(g.weight_bytes) / (1 << 30), static_cast<double>(g.gpu.memory_bytes) / (1 << 30),
+             static_cast<double>(g.kv_bytes_per_position) / 1024, g.read_bandwidth / 1e12, g.floor_ms());
+}
+
 }  // namespace
 
 int cmd_info(int argc, char** argv) {
-  std::string path;
+  std::string path, device = "cpu";
   bool json = false, all = false;
   Args args("info",
             "What is in a model folder, a safetensors file or a GGUF file: configuration, tensors, tokenizer. Exit code 3 if "
@@ -118,18 +150,31 @@ int cmd_info(int argc, char** argv) {
             {"zeroulp info models/smollm2", "zeroulp info model.gguf --tensors", "zeroulp info model.safetensors --json"});
   args.positional("PATH", path, "folder (Hugging Face or zeroulp), .safetensors or .gguf");
   args.flag("--tensors", all, "list every tensor");
+  args.option("--device", device, "cuda or cuda:N: what a quantised model takes there");
   args.flag("--json", json, "everything as JSON (schema zeroulp.info/1)");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
 
   report::Report report("info");
   const auto description = model::describe(path);
   if (!description) return fail("info", description.error());
+  const Result<int> gpu = device::parse_device(device);
+  if (!gpu) return fail("info", gpu.error());
+  std::optional<OnGpu> there;
+  if (*gpu >= 0) {
+    Result<OnGpu> found = on_gpu(path, *gpu);
+    if (!found) return fail("info", found.error());
+    there = *std::move(found);
+  }
   if (json) {
+    if (there)
+      report.body["gpu"] = {{"name", there->gpu.name}, {"memory_bytes", there->gpu.memory_bytes}, {"weight_bytes", there->weight_bytes},
+                            {"kv_bytes_per_position", there->kv_bytes_per_position}, {"read_bytes_per_second", there->read_bandwidth}};
     report.body["path"] = path;
     add_description(*description, report.body);
     if (const Status s = report.write("-", false); !s) return fail("info", s.error());
   } else {
     print_description(*description, path, all);
+    if (there) print_on_gpu(*there);
     for (const std::string& note : description->notes) fmt::print(stderr, "zeroulp info: {}\n", note);
   }
   return description->problem ? fail("info", *description->problem) : 0;
