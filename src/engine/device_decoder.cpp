@@ -22,6 +22,7 @@ using ops::linear_s8::Output;
 enum FaultOp { kInputQkv, kQueries, kKeysValues, kAttention, kInputO, kInputGateUp, kInputDown, kFaultOps };
 constexpr const char* kFaultNames[kFaultOps] = {"input of q, k, v", "queries", "keys and values", "attention", "input of o", "input of gate, up", "input of down"};
 constexpr int64_t kHeadRows = 64;
+constexpr int64_t kFirstBucket = 1024;  // positions that the first graph of a number of rows serves; then twice as many, and so on
 constexpr int64_t kGraphRows = 64;  // of a decoding step that is worth a graph
 
 // What decides the launches of a pass: a graph serves every pass with the same shape.
@@ -58,6 +59,12 @@ class Gpu final : public DeviceDecoder {
     std::byte** pages;
   };
   Inputs inputs_at(std::byte* base) const;
+  // Above every launch's max_positions.
+  int64_t most_positions() const {
+    int64_t most = kFirstBucket;
+    while (most < options_.max_context) most *= 2;
+    return most;
+  }
   int64_t most_pages() const { return options_.max_rows * ((options_.max_context + kPagePositions - 1) / kPagePositions); }
 
   Status join_nccl();
@@ -198,7 +205,7 @@ Status Gpu::plan_memory() {
   }
   ZU_TRY_ASSIGN(tokens_, arena_.allocate<int64_t>(kHeadRows, kWhat));
   ZU_TRY_ASSIGN(draws_, arena_.allocate<ops::sample::Draw>(kHeadRows, kWhat));
-  const int64_t flags = (config_.layers * kFaultOps + 1) * rows, arrivals = rows * std::max<int64_t>(1, parts_.heads.size());
+  const int64_t flags = (config_.layers * kFaultOps + 1) * rows, arrivals = ops::attention::cuda_arrivals(most_positions());
   ZU_TRY_ASSIGN(faults_, arena_.allocate<uint8_t>(flags, kWhat));
   ZU_TRY_ASSIGN(arrivals_, arena_.allocate<int32_t>(arrivals, kWhat));
   ZU_TRY_ASSIGN(cos_, arena_.allocate<uint16_t>(options_.max_context * half, "the rotary table"));
@@ -248,8 +255,8 @@ int64_t Gpu::workspace_bytes() const {
     g.heads = parts_.heads.size();
     g.group = config_.heads / config_.kv_heads;
     g.first_head = parts_.heads.begin;
-    g.max_positions = 2 * options_.max_context;  // a graph's bound is rounded up
-    most = std::max(most, ops::attention::cuda_workspace(g));
+    for (g.max_positions = kFirstBucket; g.max_positions <= most_positions(); g.max_positions *= 2)
+      most = std::max(most, ops::attention::cuda_workspace(g));
   }
   return most;
 }
@@ -289,7 +296,7 @@ Status Gpu::forward(const Plan& plan, const RopeTable& rope) {
   if (!decoding || !options_.graphs || exchange_ != nullptr || rows_ > std::min(kGraphRows, kHeadRows)) {
     layers(shape);
   } else {
-    shape.max_positions = 1024;
+    shape.max_positions = kFirstBucket;
     while (shape.max_positions < positions) shape.max_positions *= 2;
     auto it = std::find_if(graphs_.begin(), graphs_.end(), [&](const Recorded& r) { return r.shape == shape; });
     if (it == graphs_.end()) {

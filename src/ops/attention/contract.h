@@ -117,7 +117,7 @@ struct Rows {
   uint16_t* out;  // bf16 [rows, heads, d], row stride out_stride, heads d apart
   int64_t out_stride;
   uint8_t* faults;    // [rows], as in Args
-  int32_t* arrivals;  // [rows, heads]: 0 before and after
+  int32_t* arrivals;  // counters of the split kernels, 0 before and after
   ZU_HD int64_t kv_heads() const { return heads == 0 ? 0 : (first_head + heads - 1) / group - first_head / group + 1; }
 };
 

@@ -1,56 +1,69 @@
-// A block of threads takes up to four query heads of one row that share a KV head; each of its eight warps takes one of the eight key blocks
-// of a group, so that K and V are read once for the four heads. Sums inside a key block are exact integers: lanes may share them out as they
-// like. The merges, whose order is mandated, are done by one thread per element, blocks and groups ascending.
+// A thread block takes up to four query heads of one row that share a KV head, and works through key blocks, all 256 threads on one of 128
+// keys: two threads to a key for the scores, eight lanes to a row of 128 value codes for the sums. What is summed is an exact integer, so
+// that lanes may share it out as they like. The merges have a mandated order: every output element has one thread, which takes key blocks
+// ascending inside a group and groups ascending.
 //
-// With few rows, groups go to thread blocks of their own, which leave their states in the workspace; the last to arrive merges them.
+// With few rows each key block has a thread block of its own. It leaves its sums in the workspace; the last to arrive merges the group, and
+// the last group to be merged merges the groups.
 #include "ops/attention/fast.h"
 #include "ops/launch.cuh"
 
 namespace zeroulp::ops::attention {
 namespace {
 
-constexpr int kHeads = 4, kWarps = kGroup, kBlockThreads = 32 * kWarps;
+constexpr int kHeads = 4, kBlockThreads = 256, kWarps = kBlockThreads / 32, kLanes = 8;
 constexpr int64_t kGroupPositions = kGroup * kBlock;
+constexpr int64_t kMostSplitItems = 264;  // rows times tiles of heads up to which key blocks are spread over thread blocks
+constexpr int64_t kMostSplitBlocks = 64;  // of one row; beyond that a thread block takes a whole group
 
-// A head's running state in shared memory; `fault` joins the faults of its key blocks.
-struct Head {
-  State total, group;
-  bool fault;
-};
-// What a warp found out about one key block, per head.
+// What is known of a key block beside its sums A.
 struct Block {
   float n;
   int f;
   int32_t b;
-  bool visible, fault;
+  int fault;
 };
-
-// The state of one group of one head in the workspace; O follows.
+// A group's state beside its O, as it lies in the workspace.
 struct Partial {
   float n, l;
-  int32_t fault, pad;
+  int fault, unused;
 };
+static_assert(sizeof(Block) == 16 && sizeof(Partial) == 16);
 
 struct Shared {
-  Head heads[kHeads];
-  Block blocks[kWarps][kHeads];
-  Alignment alignments[kWarps][kHeads], joins[kHeads];
+  float tops[kWarps][kHeads];
+  int exponents[kWarps], faults[kWarps];
+  int32_t sums[kWarps][kHeads];
   bool last;
 };
 
 // Offsets of the arrays behind Shared in dynamic shared memory, all multiples of 16 bytes.
 struct Plan {
-  int64_t padded_d, q, q_hi, p, a, group_o, total_o, bytes;
+  int64_t padded_d, q, q_hi, p, group_o, total_o, bytes;
   ZU_HD explicit Plan(int64_t d) {
     padded_d = (d + 15) / 16 * 16;
     q = (sizeof(Shared) + 15) / 16 * 16;
     q_hi = q + kHeads * padded_d * 2;
     p = q_hi + kHeads * padded_d;
-    a = p + kWarps * kHeads * kBlock * 2;
-    group_o = a + kWarps * kHeads * padded_d * 4;
+    group_o = p + kHeads * kBlock * 2;
     total_o = group_o + kHeads * padded_d * 4;
     bytes = total_o + kHeads * padded_d * 4;
   }
+};
+
+// Parts of the workspace, per row and head: the key blocks' sums, then the groups' states. Whole cache lines each, so that no thread block
+// caches a line that another one still writes to.
+struct Left {
+  int64_t record, blocks, groups;  // 4-byte words of a record; records of a head
+  ZU_HD Left(int64_t d, int64_t max_positions, bool whole_groups)
+      : record((d + 4 + 31) / 32 * 32),
+        blocks(whole_groups ? 0 : (max_positions + kBlock - 1) / kBlock),
+        groups((max_positions + kGroupPositions - 1) / kGroupPositions) {}
+  ZU_HD int64_t words(int64_t heads) const { return heads * (blocks + groups) * record; }
+  __device__ int32_t* block(std::byte* workspace, int64_t head, int64_t at) const {
+    return reinterpret_cast<int32_t*>(workspace) + (head * (blocks + groups) + at) * record;
+  }
+  __device__ float* group(std::byte* workspace, int64_t head, int64_t at) const { return reinterpret_cast<float*>(block(workspace, head, blocks + at)); }
 };
 
 __device__ int dot16(const int4& k, const int4& q0, const int4& q1, int acc) {
@@ -61,104 +74,6 @@ __device__ int dot16(const int4& k, const int4& q0, const int4& q1, int acc) {
 }
 __device__ int dot16_planes(const int4& k, const int4& q, int acc) {
   return __dp4a(q.w, k.w, __dp4a(q.z, k.z, __dp4a(q.y, k.y, __dp4a(q.x, k.x, acc))));
-}
-
-// raw_score of key j for every head: q * k_hi plus the high plane of q times k_lo, which is the rule's sum re-ordered.
-template <bool kVector>
-__device__ void scores(const kv_cache::View<const std::byte>& kv, int64_t d, int64_t j, int heads, const std::byte* smem, const Plan& plan,
-                       int32_t (&acc)[kHeads]) {
-  const auto* q = reinterpret_cast<const int16_t*>(smem + plan.q);
-  for (int t = 0; t < kHeads; ++t) acc[t] = 0;
-  if constexpr (kVector) {
-    const auto* hi = reinterpret_cast<const int4*>(kv.key_hi + j * d);
-    const auto* lo = reinterpret_cast<const int4*>(kv.key_lo ? kv.key_lo + j * d : nullptr);
-    for (int64_t c = 0; c < d / 16; ++c) {
-      const int4 k_hi = hi[c];
-      const int4 k_lo = lo ? lo[c] : int4{};
-      for (int t = 0; t < kHeads; ++t) {
-        const auto* codes = reinterpret_cast<const int4*>(q + t * plan.padded_d + 16 * c);
-        acc[t] = dot16(k_hi, codes[0], codes[1], acc[t]);
-        if (lo) acc[t] = dot16_planes(k_lo, *reinterpret_cast<const int4*>(smem + plan.q_hi + t * plan.padded_d + 16 * c), acc[t]);
-      }
-    }
-  } else {
-    for (int t = 0; t < heads; ++t) acc[t] = raw_score(q + t * plan.padded_d, kv.key_hi + j * d, kv.key_lo ? kv.key_lo + j * d : nullptr, d);
-  }
-}
-
-// Warp `warp` computes the sums of one key block, keys [first, last] of which are visible, for all heads.
-template <bool kVector>
-__device__ void block_sums(const Rows& g, const float (&c)[kHeads], const kv_cache::View<const std::byte>& kv, int first, int last, int heads,
-                           std::byte* smem, const Plan& plan) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  auto& shared = *reinterpret_cast<Shared*>(smem);
-  auto* p = reinterpret_cast<int16_t*>(smem + plan.p) + warp * kHeads * kBlock;
-  float u[4][kHeads], max_u[kHeads];
-  bool fault[kHeads] = {};
-  int exponent = kv_cache::kZeroRow;
-  for (int t = 0; t < kHeads; ++t) max_u[t] = -INFINITY;
-#pragma unroll
-  for (int m = 0; m < 4; ++m) {
-    const int j = lane + 32 * m;
-    if (j < first || j > last) continue;
-    int32_t acc[kHeads];
-    scores<kVector>(kv, g.layout.d, j, heads, smem, plan, acc);
-    const float scale = kv.key_scales[j];
-    exponent = max(exponent, kv.value_exponents[j]);
-#pragma unroll
-    for (int t = 0; t < kHeads; ++t) {
-      u[m][t] = num::i2f(acc[t]) * scale;
-      fault[t] |= !num::is_finite(u[m][t]);
-      max_u[t] = fmaxf(max_u[t], u[m][t]);
-    }
-  }
-  exponent = warp_max(exponent);
-  const int f = exponent == kv_cache::kZeroRow ? 0 : exponent;
-#pragma unroll
-  for (int t = 0; t < kHeads; ++t) {
-    float top = max_u[t];
-    for (int offset = 16; offset > 0; offset /= 2) top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFFu, top, offset));
-    const float limited = c[t] * top;
-    const bool faulted = __any_sync(0xFFFFFFFFu, fault[t]) || !(fabsf(limited) < kScoreLimit);
-    const float n = faulted ? 0.0f : block_exponent_n(c[t], top);
-    int32_t b = 0;
-#pragma unroll
-    for (int m = 0; m < 4; ++m) {
-      const int j = lane + 32 * m;
-      Weights w{0, 0};
-      if (j >= first && j <= last && !faulted) w = weights(u[m][t], c[t], n, kv.value_exponents[j], f);
-      b += w.w;
-      p[t * kBlock + j] = static_cast<int16_t>(w.p);
-    }
-    b = __reduce_add_sync(0xFFFFFFFFu, b);
-    if (lane == 0) shared.blocks[warp][t] = {n, f, b, true, faulted};
-  }
-  __syncwarp();
-  // Eight lanes share a row of 128 value codes: each has 16 keys, whose p stay in its registers.
-  const int segment = lane % 8;
-  int4 weights0[kHeads], weights1[kHeads];
-#pragma unroll
-  for (int t = 0; t < kHeads; ++t) {
-    const auto* mine = reinterpret_cast<const int4*>(p + t * kBlock + 16 * segment);
-    weights0[t] = mine[0];
-    weights1[t] = mine[1];
-  }
-  auto* a = reinterpret_cast<int32_t*>(smem + plan.a) + warp * kHeads * plan.padded_d;
-  const int64_t rounds = (g.layout.d + 3) / 4;
-  for (int64_t round = 0; round < rounds; ++round) {
-    const int64_t i = 4 * round + lane / 8;
-    const int4 v = i < g.layout.d ? *reinterpret_cast<const int4*>(kv.values + i * kBlock + 16 * segment) : int4{};
-    int32_t mine = 0;
-#pragma unroll
-    for (int t = 0; t < kHeads; ++t) {
-      int32_t sum = dot16(v, weights0[t], weights1[t], 0);
-      sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
-      sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
-      sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 4);
-      if (segment == t) mine = sum;
-    }
-    if (segment < kHeads && i < g.layout.d) a[segment * plan.padded_d + i] = mine;
-  }
 }
 
 // The heads of one thread block: [first, first + count) of row `row`, all reading KV head `kv_head`.
@@ -177,177 +92,322 @@ __device__ bool find_work(const Rows& g, int64_t item, int64_t tiles, Work& w) {
   return w.count > 0;
 }
 
-// Merges the key blocks of one group into the heads' group state and group_o.
-__device__ void merge_blocks(const Rows& g, int heads, std::byte* smem, const Plan& plan) {
-  auto& shared = *reinterpret_cast<Shared*>(smem);
-  auto* group_o = reinterpret_cast<float*>(smem + plan.group_o);
-  const auto* a = reinterpret_cast<const int32_t*>(smem + plan.a);
-  if (threadIdx.x < heads) {
-    const int t = static_cast<int>(threadIdx.x);
-    Head& head = shared.heads[t];
-    head.group = {};
-    for (int b = 0; b < kWarps; ++b) {
-      const Block& block = shared.blocks[b][t];
-      if (!block.visible) continue;
-      head.fault |= block.fault;
-      const Alignment al = align(head.group, block.n);
-      shared.alignments[b][t] = al;
-      head.group = {false, al.n, add_block(head.group.l, block.b, al, al.gain)};
+// A thread block's view of its work. Lane `lane` of eight has the merges of head `lane`, elements i = first_element + 32 n.
+template <bool kVector>
+class Attend {
+ public:
+  __device__ Attend(const Rows& g, const Work& w, std::byte* smem)
+      : g_(g), w_(w), plan_(g.layout.d), d_(g.layout.d), position_(g.positions[w.row]),
+        first_key_(g.window > 0 ? max(int64_t{0}, position_ - g.window + 1) : 0), shared_(*reinterpret_cast<Shared*>(smem)),
+        q_(reinterpret_cast<int16_t*>(smem + plan_.q)), q_hi_(smem + plan_.q_hi), p_(reinterpret_cast<int16_t*>(smem + plan_.p)),
+        group_o_(reinterpret_cast<float*>(smem + plan_.group_o)), total_o_(reinterpret_cast<float*>(smem + plan_.total_o)),
+        lane_(static_cast<int>(threadIdx.x) % kLanes), first_element_(threadIdx.x / kLanes) {
+    for (int t = 0; t < kHeads; ++t) c_[t] = t < w.count ? g.q_scales[w.row * g.heads + w.first + t] * g.score_constant : 0.0f;
+  }
+
+  __device__ int64_t first_block() const { return first_key_ / kBlock; }
+  __device__ int64_t last_block() const { return position_ / kBlock; }
+
+  __device__ void load_queries() {
+    for (int64_t at = threadIdx.x; at < kHeads * plan_.padded_d; at += kBlockThreads) {
+      const int64_t t = at / plan_.padded_d, i = at % plan_.padded_d;
+      const int16_t code = t < w_.count && i < d_ ? g_.q[w_.row * g_.q_stride + (w_.first + t) * d_ + i] : int16_t{0};
+      q_[at] = code;
+      reinterpret_cast<int8_t*>(q_hi_)[at] = static_cast<int8_t>(num::plane_hi(code));
     }
+    clear(group_o_);
+    clear(total_o_);
+    __syncthreads();
   }
-  __syncthreads();
-  for (int64_t at = threadIdx.x; at < heads * g.layout.d; at += blockDim.x) {
-    const int64_t t = at / g.layout.d, i = at % g.layout.d;
-    float o = 0;
-    for (int b = 0; b < kWarps; ++b) {
-      const Block& block = shared.blocks[b][t];
-      if (!block.visible) continue;
-      const Alignment al = shared.alignments[b][t];
-      o = add_block(o, a[(b * kHeads + t) * plan.padded_d + i], al, al.gain * num::pow2(block.f));
+
+  // The exact sums of one key block: leaves the probabilities in shared memory and returns the header of this lane's head.
+  __device__ Block weigh(int64_t block) {
+    const int64_t base = block * kBlock;
+    const int first = static_cast<int>(max(first_key_ - base, int64_t{0})), last = static_cast<int>(min(position_ - base, kBlock - 1));
+    const kv_cache::View<const std::byte> kv(g_.pages.block(w_.row, block, w_.kv_head), g_.layout);
+    const int j = threadIdx.x / 2, half = threadIdx.x % 2, warp = threadIdx.x / 32;
+    const bool visible = j >= first && j <= last;
+    float u[kHeads];
+    scores(kv, j, half, visible, u);
+    const int exponent = warp_max(visible ? kv.value_exponents[j] : kv_cache::kZeroRow);
+    int fault = 0;
+#pragma unroll
+    for (int t = 0; t < kHeads; ++t) {
+      if (visible && !num::is_finite(u[t])) fault |= 1 << t;
+      float top = visible ? u[t] : -INFINITY;
+      for (int offset = 16; offset > 0; offset /= 2) top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFFu, top, offset));
+      if (threadIdx.x % 32 == 0) shared_.tops[warp][t] = top;
     }
-    group_o[t * plan.padded_d + i] = o;
-  }
-  __syncthreads();
-}
-
-// Joins a group's state to a head's total; every thread of the block calls it with the same heads.
-__device__ void join(const Rows& g, int heads, const float* group_o, int64_t group_stride, std::byte* smem, const Plan& plan) {
-  auto& shared = *reinterpret_cast<Shared*>(smem);
-  auto* total_o = reinterpret_cast<float*>(smem + plan.total_o);
-  if (threadIdx.x < heads) {
-    Head& head = shared.heads[threadIdx.x];
-    const Alignment al = align(head.total, head.group.n);
-    shared.joins[threadIdx.x] = al;
-    head.total = {false, al.n, add_group(head.total.l, head.group.l, al)};
-  }
-  __syncthreads();
-  for (int64_t at = threadIdx.x; at < heads * g.layout.d; at += blockDim.x) {
-    const int64_t t = at / g.layout.d, i = at % g.layout.d;
-    float& o = total_o[t * plan.padded_d + i];
-    o = add_group(o, group_o[t * group_stride + i], shared.joins[t]);
-  }
-  __syncthreads();
-}
-
-__device__ void write_result(const Rows& g, const Work& w, std::byte* smem, const Plan& plan) {
-  auto& shared = *reinterpret_cast<Shared*>(smem);
-  const auto* total_o = reinterpret_cast<const float*>(smem + plan.total_o);
-  for (int64_t at = threadIdx.x; at < w.count * g.layout.d; at += blockDim.x) {
-    const int64_t t = at / g.layout.d, i = at % g.layout.d;
-    uint16_t* out = g.out + w.row * g.out_stride + (w.first + t) * g.layout.d + i;
-    *out = shared.heads[t].fault ? num::kBf16Nan : num::float_to_bf16(total_o[t * plan.padded_d + i] / shared.heads[t].total.l);
-  }
-  if (threadIdx.x < w.count && shared.heads[threadIdx.x].fault) g.faults[w.row] = 1;
-}
-
-// Whole cache lines, so that no thread block caches a line that another one still writes to.
-ZU_HD int64_t partial_floats(int64_t d) { return (d + sizeof(Partial) / 4 + 31) / 32 * 32; }
-
-// Leaves the group's states behind; the last thread block of these heads merges those of all groups [first_group, last_group].
-__device__ void leave_and_merge(const Rows& g, const Work& w, int64_t group, int64_t first_group, int64_t last_group, int64_t groups,
-                                float* workspace, std::byte* smem, const Plan& plan) {
-  auto& shared = *reinterpret_cast<Shared*>(smem);
-  const auto* group_o = reinterpret_cast<const float*>(smem + plan.group_o);
-  const int64_t d = g.layout.d, size = partial_floats(d);
-  const auto at_group = [&](int64_t head, int64_t gr) { return workspace + ((w.row * g.heads + head) * groups + gr) * size; };
-  for (int64_t at = threadIdx.x; at < w.count * d; at += blockDim.x)
-    at_group(w.first + at / d, group)[sizeof(Partial) / 4 + at % d] = group_o[at / d * plan.padded_d + at % d];
-  if (threadIdx.x < w.count) {
-    const Head& head = shared.heads[threadIdx.x];
-    *reinterpret_cast<Partial*>(at_group(w.first + threadIdx.x, group)) = {head.group.n, head.group.l, head.fault, 0};
-  }
-  __threadfence();
-  __syncthreads();
-  int32_t* arrivals = g.arrivals + w.row * g.heads + w.first;
-  if (threadIdx.x == 0) shared.last = atomicAdd(arrivals, 1) == last_group - first_group;
-  __syncthreads();
-  if (!shared.last) return;
-  __threadfence();
-  for (int64_t gr = first_group; gr <= last_group; ++gr) {
-    if (threadIdx.x < w.count) {
-      const Partial part = *reinterpret_cast<const Partial*>(at_group(w.first + threadIdx.x, gr));
-      Head& head = shared.heads[threadIdx.x];
-      head.group = {false, part.n, part.l};
-      head.fault |= part.fault != 0;
+    fault = __reduce_or_sync(0xFFFFFFFFu, fault);
+    if (threadIdx.x % 32 == 0) shared_.exponents[warp] = exponent, shared_.faults[warp] = fault;
+    __syncthreads();
+    int largest = kv_cache::kZeroRow, faults = 0;
+    for (int other = 0; other < kWarps; ++other) largest = max(largest, shared_.exponents[other]), faults |= shared_.faults[other];
+    const int f = largest == kv_cache::kZeroRow ? 0 : largest;
+    Block mine{0, f, 0, 0};
+#pragma unroll
+    for (int t = 0; t < kHeads; ++t) {
+      float top = -INFINITY;
+      for (int other = 0; other < kWarps; ++other) top = fmaxf(top, shared_.tops[other][t]);
+      const bool faulted = (faults >> t & 1) != 0 || !(fabsf(c_[t] * top) < kScoreLimit);
+      const float n = faulted ? 0.0f : block_exponent_n(c_[t], top);
+      if (t == lane_) mine.n = n, mine.fault = faulted;
+      Weights weight{0, 0};
+      if (half == t % 2 && visible && !faulted) weight = weights(u[t], c_[t], n, kv.value_exponents[j], f);
+      if (half == t % 2) p_[t * kBlock + j] = static_cast<int16_t>(weight.p);
+      const int32_t b = __reduce_add_sync(0xFFFFFFFFu, weight.w);
+      if (threadIdx.x % 32 == 0) shared_.sums[warp][t] = b;
     }
     __syncthreads();
-    join(g, w.count, at_group(w.first, gr) + sizeof(Partial) / 4, groups * size, smem, plan);
+    if (lane_ < kHeads)
+      for (int other = 0; other < kWarps; ++other) mine.b += shared_.sums[other][lane_];
+    return mine;
   }
-  write_result(g, w, smem, plan);
-  if (threadIdx.x == 0) *arrivals = 0;
+
+  // Calls take(i, A) on the thread that has element i of head lane_; then shared memory may be written again.
+  template <class Take>
+  __device__ void sum_values(int64_t block, Take take) {
+    const kv_cache::View<const std::byte> kv(g_.pages.block(w_.row, block, w_.kv_head), g_.layout);
+    int4 low[kHeads], high[kHeads];  // p of this lane's 16 keys
+#pragma unroll
+    for (int t = 0; t < kHeads; ++t) {
+      const auto* p = reinterpret_cast<const int4*>(p_ + t * kBlock + 16 * lane_);
+      low[t] = p[0];
+      high[t] = p[1];
+    }
+    const int64_t rounds = (d_ + 31) / 32;
+#pragma unroll 4
+    for (int64_t round = 0; round < rounds; ++round) {
+      const int64_t i = first_element_ + 32 * round;
+      const int4 v = i < d_ ? *reinterpret_cast<const int4*>(kv.values + i * kBlock + 16 * lane_) : int4{};
+      int32_t mine = 0;
+#pragma unroll
+      for (int t = 0; t < kHeads; ++t) {
+        int32_t sum = dot16(v, low[t], high[t], 0);
+        for (int offset = 1; offset < kLanes; offset *= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, offset);
+        if (lane_ == t) mine = sum;
+      }
+      if (lane_ < w_.count && i < d_) take(i, mine);
+    }
+    __syncthreads();
+  }
+
+  // A key block joins the group's state; a(i) is its A.
+  template <class A>
+  __device__ void join_block(const Block& block, A a) {
+    const Alignment al = begin_block(block);
+    const float value_gain = al.gain * num::pow2(block.f);
+    for_elements([&](int64_t i) { group_o_[at(i)] = add_block(group_o_[at(i)], a(i), al, value_gain); });
+  }
+  __device__ void compute_block(int64_t block) {
+    const Block header = weigh(block);
+    const Alignment al = begin_block(header);
+    const float value_gain = al.gain * num::pow2(header.f);
+    sum_values(block, [&](int64_t i, int32_t a) { group_o_[at(i)] = add_block(group_o_[at(i)], a, al, value_gain); });
+  }
+
+  // A group's state joins the total; o(i) is its O.
+  template <class O>
+  __device__ void join_group(float n, float l, int fault, O o) {
+    const Alignment al = align(total_, n);
+    total_ = {false, al.n, add_group(total_.l, l, al)};
+    fault_ |= fault;
+    for_elements([&](int64_t i) { total_o_[at(i)] = add_group(total_o_[at(i)], o(i), al); });
+  }
+  __device__ void end_group() {
+    join_group(group_.n, group_.l, 0, [&](int64_t i) { return group_o_[at(i)]; });
+    group_ = {};
+    clear_own(group_o_);
+  }
+
+  __device__ void write() {
+    for_elements([&](int64_t i) {
+      g_.out[w_.row * g_.out_stride + (w_.first + lane_) * d_ + i] = fault_ ? num::kBf16Nan : num::float_to_bf16(total_o_[at(i)] / total_.l);
+    });
+    if (lane_ < w_.count && first_element_ == 0 && fault_) g_.faults[w_.row] = 1;
+  }
+
+  // Key block or group `index` of this thread block goes to the workspace.
+  __device__ void leave_block(int64_t block, const Left& left, std::byte* workspace) {
+    const Block header = weigh(block);
+    int32_t* to = lane_ < w_.count ? left.block(workspace, head(), block) : nullptr;
+    if (lane_ < w_.count && first_element_ == 0) *reinterpret_cast<Block*>(to) = header;
+    sum_values(block, [&](int64_t i, int32_t a) { to[4 + i] = a; });
+  }
+  __device__ void leave_group(int64_t group, const Left& left, std::byte* workspace) {
+    if (lane_ >= w_.count) return;
+    float* to = left.group(workspace, head(), group);
+    if (first_element_ == 0) *reinterpret_cast<Partial*>(to) = {group_.n, group_.l, fault_, 0};
+    for_elements([&](int64_t i) { to[4 + i] = group_o_[at(i)]; });
+  }
+  __device__ void merge_left_blocks(int64_t first, int64_t last, const Left& left, std::byte* workspace) {
+    if (lane_ >= w_.count) return;
+    for (int64_t b = first; b <= last; ++b) {
+      const int32_t* from = left.block(workspace, head(), b);
+      join_block(*reinterpret_cast<const Block*>(from), [&](int64_t i) { return from[4 + i]; });
+    }
+  }
+  __device__ void merge_left_groups(int64_t first, int64_t last, const Left& left, std::byte* workspace) {
+    if (lane_ >= w_.count) return;
+    fault_ = 0;
+    for (int64_t group = first; group <= last; ++group) {
+      const float* from = left.group(workspace, head(), group);
+      const Partial part = *reinterpret_cast<const Partial*>(from);
+      join_group(part.n, part.l, part.fault, [&](int64_t i) { return from[4 + i]; });
+    }
+  }
+
+  // Whether this thread block is the last of `expected` to arrive; the counter is then 0 again.
+  __device__ bool last_to_arrive(int32_t* counter, int64_t expected) {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      shared_.last = atomicAdd(counter, 1) == expected - 1;
+      if (shared_.last) *counter = 0;
+    }
+    __syncthreads();
+    __threadfence();
+    return shared_.last;
+  }
+
+ private:
+  __device__ int64_t head() const { return w_.row * g_.heads + w_.first + lane_; }
+  __device__ int64_t at(int64_t i) const { return lane_ * plan_.padded_d + i; }
+  template <class Do>
+  __device__ void for_elements(Do what) const {
+    if (lane_ < w_.count)
+      for (int64_t i = first_element_; i < d_; i += kBlockThreads / kLanes) what(i);
+  }
+  __device__ void clear(float* o) {
+    for (int64_t i = threadIdx.x; i < kHeads * plan_.padded_d; i += kBlockThreads) o[i] = 0.0f;
+  }
+  __device__ void clear_own(float* o) {
+    for_elements([&](int64_t i) { o[at(i)] = 0.0f; });
+  }
+  __device__ Alignment begin_block(const Block& block) {
+    const Alignment al = align(group_, block.n);
+    group_ = {false, al.n, add_block(group_.l, block.b, al, al.gain)};
+    fault_ |= block.fault;
+    return al;
+  }
+
+  // u of key j for every head; two threads share the key, each has every second vector of 16.
+  __device__ void scores(const kv_cache::View<const std::byte>& kv, int64_t j, int half, bool visible, float (&u)[kHeads]) const {
+    int32_t acc[kHeads] = {};
+    if (visible) {
+      if constexpr (kVector) {
+        const auto* hi = reinterpret_cast<const int4*>(kv.key_hi + j * d_);
+        const auto* lo = reinterpret_cast<const int4*>(kv.key_lo ? kv.key_lo + j * d_ : nullptr);
+#pragma unroll 4
+        for (int64_t v = half; v < d_ / 16; v += 2) {
+          const int4 k_hi = hi[v];
+          const int4 k_lo = lo ? lo[v] : int4{};
+#pragma unroll
+          for (int t = 0; t < kHeads; ++t) {
+            // q * k_hi plus the high plane of q times k_lo: raw_score's sum re-ordered.
+            const auto* codes = reinterpret_cast<const int4*>(q_ + t * plan_.padded_d + 16 * v);
+            acc[t] = dot16(k_hi, codes[0], codes[1], acc[t]);
+            if (lo) acc[t] = dot16_planes(k_lo, *reinterpret_cast<const int4*>(q_hi_ + t * plan_.padded_d + 16 * v), acc[t]);
+          }
+        }
+      } else if (half == 0) {
+        for (int t = 0; t < w_.count; ++t) acc[t] = raw_score(q_ + t * plan_.padded_d, kv.key_hi + j * d_, kv.key_lo ? kv.key_lo + j * d_ : nullptr, d_);
+      }
+    }
+    const float scale = visible ? kv.key_scales[j] : 0.0f;
+    for (int t = 0; t < kHeads; ++t) u[t] = num::i2f(acc[t] + __shfl_xor_sync(0xFFFFFFFFu, acc[t], 1)) * scale;
+  }
+
+  const Rows& g_;
+  const Work& w_;
+  const Plan plan_;
+  const int64_t d_, position_, first_key_;
+  Shared& shared_;
+  int16_t* q_;
+  std::byte* q_hi_;
+  int16_t* p_;
+  float *group_o_, *total_o_;
+  const int lane_;
+  const int64_t first_element_;
+  float c_[kHeads];
+  State group_, total_;
+  int fault_ = 0;
+};
+
+// One thread block for all key blocks of its heads.
+template <bool kVector>
+__global__ void __launch_bounds__(kBlockThreads) attention_whole(Rows g, int64_t tiles) {
+  extern __shared__ int4 dynamic[];
+  Work w;
+  if (!find_work(g, blockIdx.x, tiles, w)) return;
+  Attend<kVector> attend(g, w, reinterpret_cast<std::byte*>(dynamic));
+  attend.load_queries();
+  for (int64_t block = attend.first_block(); block <= attend.last_block(); ++block) {
+    attend.compute_block(block);
+    if (block % kGroup == kGroup - 1 || block == attend.last_block()) attend.end_group();
+  }
+  attend.write();
 }
 
-// kSplit: one group per thread block.
-template <bool kVector, bool kSplit>
-__global__ void __launch_bounds__(kBlockThreads) attention_kernel(Rows g, int64_t tiles, int64_t groups, float* workspace) {
+// One thread block for a key block, or for a group of them (kWholeGroups). arrivals: per item, one for the groups and one for each group.
+template <bool kVector, bool kWholeGroups>
+__global__ void __launch_bounds__(kBlockThreads) attention_split(Rows g, int64_t tiles, int64_t parts, std::byte* workspace) {
   extern __shared__ int4 dynamic[];
-  auto* smem = reinterpret_cast<std::byte*>(dynamic);
-  auto& shared = *reinterpret_cast<Shared*>(smem);
-  const Plan plan(g.layout.d);
-  const int64_t item = kSplit ? blockIdx.x / groups : blockIdx.x;
+  const int64_t item = blockIdx.x / parts, part = blockIdx.x % parts;
   Work w;
   if (!find_work(g, item, tiles, w)) return;
-  const int64_t position = g.positions[w.row], d = g.layout.d;
-  const int64_t first_key = g.window > 0 ? max(int64_t{0}, position - g.window + 1) : 0;
-  const int64_t first_group = first_key / kGroupPositions, last_group = position / kGroupPositions;
-  const int64_t only = blockIdx.x % groups;
-  if (kSplit && (only < first_group || only > last_group)) return;
-
-  float c[kHeads];
-  for (int t = 0; t < kHeads; ++t) c[t] = t < w.count ? g.q_scales[w.row * g.heads + w.first + t] * g.score_constant : 0.0f;
-  auto* q = reinterpret_cast<int16_t*>(smem + plan.q);
-  auto* q_hi = reinterpret_cast<int8_t*>(smem + plan.q_hi);
-  auto* total_o = reinterpret_cast<float*>(smem + plan.total_o);
-  for (int64_t at = threadIdx.x; at < kHeads * plan.padded_d; at += blockDim.x) {
-    const int64_t t = at / plan.padded_d, i = at % plan.padded_d;
-    const int16_t code = t < w.count && i < d ? g.q[w.row * g.q_stride + (w.first + t) * d + i] : int16_t{0};
-    q[at] = code;
-    q_hi[at] = static_cast<int8_t>(num::plane_hi(code));
-    total_o[at] = 0.0f;
+  Attend<kVector> attend(g, w, reinterpret_cast<std::byte*>(dynamic));
+  const int64_t first = attend.first_block(), last = attend.last_block(), first_group = first / kGroup, last_group = last / kGroup;
+  const int64_t group = kWholeGroups ? part : part / kGroup;
+  if (kWholeGroups ? group < first_group || group > last_group : part < first || part > last) return;
+  const Left left(g.layout.d, g.max_positions, kWholeGroups);
+  int32_t* arrivals = g.arrivals + item * (left.groups + 1);
+  attend.load_queries();
+  const int64_t from = max(first, group * kGroup), to = min(last, group * kGroup + kGroup - 1);
+  if (kWholeGroups) {
+    for (int64_t block = from; block <= to; ++block) attend.compute_block(block);
+  } else {
+    attend.leave_block(part, left, workspace);
+    if (!attend.last_to_arrive(arrivals + 1 + group, to - from + 1)) return;
+    attend.merge_left_blocks(from, to, left, workspace);
   }
-  if (threadIdx.x < kHeads) shared.heads[threadIdx.x] = {{}, {}, false};
-  __syncthreads();
-
-  for (int64_t group = kSplit ? only : first_group; group <= (kSplit ? only : last_group); ++group) {
-    const int warp = static_cast<int>(threadIdx.x) / 32;
-    const int64_t block = group * kGroup + warp, base = block * kBlock;
-    const bool visible = base + kBlock > first_key && base <= position;
-    if (visible) {
-      const kv_cache::View<const std::byte> kv(g.pages.block(w.row, block, w.kv_head), g.layout);
-      block_sums<kVector>(g, c, kv, static_cast<int>(max(first_key - base, int64_t{0})), static_cast<int>(min(position - base, kBlock - 1)),
-                          w.count, smem, plan);
-    } else if (threadIdx.x % 32 < kHeads) {
-      shared.blocks[warp][threadIdx.x % 32].visible = false;
-    }
-    __syncthreads();
-    merge_blocks(g, w.count, smem, plan);
-    if (!kSplit) join(g, w.count, reinterpret_cast<const float*>(smem + plan.group_o), plan.padded_d, smem, plan);
+  if (first_group == last_group) {
+    attend.end_group();
+  } else {
+    attend.leave_group(group, left, workspace);
+    if (!attend.last_to_arrive(arrivals, last_group - first_group + 1)) return;
+    attend.merge_left_groups(first_group, last_group, left, workspace);
   }
-  if (kSplit)
-    leave_and_merge(g, w, only, first_group, last_group, groups, workspace, smem, plan);
-  else
-    write_result(g, w, smem, plan);
+  attend.write();
 }
 
-int64_t groups_of(const Rows& g) { return (g.max_positions + kGroupPositions - 1) / kGroupPositions; }
 int64_t tiles_of(const Rows& g) { return (g.group + kHeads - 1) / kHeads; }
-// Few thread blocks and several groups: the groups are shared out.
-bool splits(const Rows& g) { return groups_of(g) > 1 && g.rows * g.kv_heads() * tiles_of(g) <= 512; }
+int64_t items_of(const Rows& g) { return g.rows * g.kv_heads() * tiles_of(g); }
+int64_t blocks_of(const Rows& g) { return (g.max_positions + kBlock - 1) / kBlock; }
+bool splits(const Rows& g) { return blocks_of(g) > 1 && items_of(g) <= kMostSplitItems; }
+bool whole_groups(const Rows& g) { return blocks_of(g) > kMostSplitBlocks; }
 
 }  // namespace
 
-int64_t cuda_workspace(const Rows& g) { return splits(g) ? g.rows * g.heads * groups_of(g) * partial_floats(g.layout.d) * 4 : 0; }
+int64_t cuda_workspace(const Rows& g) { return splits(g) ? 4 * Left(g.layout.d, g.max_positions, whole_groups(g)).words(g.rows * g.heads) : 0; }
+int64_t cuda_arrivals(int64_t max_positions) { return kMostSplitItems * ((max_positions + kGroupPositions - 1) / kGroupPositions + 1); }
 
 void cuda(const Rows& g, const device::Launch& l) {
   if (g.rows * g.heads == 0) return;
-  const bool split = splits(g), vector = g.layout.d % 16 == 0;
-  auto* kernel = vector ? (split ? attention_kernel<true, true> : attention_kernel<true, false>)
-                        : (split ? attention_kernel<false, true> : attention_kernel<false, false>);
+  const bool vector = g.layout.d % 16 == 0;
   const auto bytes = static_cast<int>(Plan(g.layout.d).bytes);
+  const int64_t items = items_of(g), tiles = tiles_of(g);
+  if (!splits(g)) {
+    auto* kernel = vector ? attention_whole<true> : attention_whole<false>;
+    if (bytes > 48 << 10) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    kernel<<<static_cast<unsigned>(items), kBlockThreads, bytes, l.stream>>>(g, tiles);
+    return;
+  }
+  const bool whole = whole_groups(g);
+  const int64_t parts = whole ? (blocks_of(g) + kGroup - 1) / kGroup : blocks_of(g);
+  auto* kernel = vector ? (whole ? attention_split<true, true> : attention_split<true, false>) : (whole ? attention_split<false, true> : attention_split<false, false>);
   if (bytes > 48 << 10) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  const int64_t items = g.rows * g.kv_heads() * tiles_of(g), groups = groups_of(g);
-  kernel<<<static_cast<unsigned>(split ? items * groups : items), kBlockThreads, bytes, l.stream>>>(g, tiles_of(g), groups,
-                                                                                                    reinterpret_cast<float*>(l.workspace));
+  kernel<<<static_cast<unsigned>(items * parts), kBlockThreads, bytes, l.stream>>>(g, tiles, parts, l.workspace);
 }
 
 }  // namespace zeroulp::ops::attention

@@ -13,6 +13,7 @@ void avx512_vnni(const Args& args);
 #if ZEROULP_CUDA
 namespace zeroulp::ops::attention {
 int64_t cuda_workspace(const Rows& args);
+int64_t cuda_arrivals(int64_t max_positions);  // elements of Rows::arrivals, whatever the rows and heads
 void cuda(const Rows& args, const device::Launch& launch);
 }  // namespace zeroulp::ops::attention
 #endif
