@@ -17,8 +17,6 @@
 #include "ops/sample/device.h"
 #include "ops/silu_mul/reference.h"
 
-#if ZEROULP_CUDA
-
 namespace zeroulp::ops {
 namespace {
 
@@ -216,5 +214,3 @@ TEST(GpuSample, TokensAreTheSamplers) {
 
 }  // namespace
 }  // namespace zeroulp::ops
-
-#endif

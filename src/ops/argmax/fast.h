@@ -1,4 +1,4 @@
-// The variants of this folder beside the reference, where the architecture or the build has them.
+// The variants of this folder beside the reference, where the architecture or the build (those of a GPU: ZEROULP_CUDA) has them.
 #pragma once
 
 #include "ops/argmax/contract.h"
@@ -10,8 +10,6 @@ void avx512_vnni(Args& args);
 }  // namespace zeroulp::ops::argmax
 #endif
 
-#if ZEROULP_CUDA
 namespace zeroulp::ops::argmax {
 void cuda(const Rows& args, const device::Launch& launch);
 }  // namespace zeroulp::ops::argmax
-#endif

@@ -1,4 +1,4 @@
-// The variants of this folder beside the reference, where the architecture or the build has them.
+// The variants of this folder beside the reference, where the architecture or the build (those of a GPU: ZEROULP_CUDA) has them.
 #pragma once
 
 #include "ops/attention/contract.h"
@@ -10,10 +10,8 @@ void avx512_vnni(const Args& args);
 }  // namespace zeroulp::ops::attention
 #endif
 
-#if ZEROULP_CUDA
 namespace zeroulp::ops::attention {
 int64_t cuda_workspace(const Rows& args);
 int64_t cuda_arrivals(int64_t max_positions);  // elements of Rows::arrivals, whatever the rows and heads
 void cuda(const Rows& args, const device::Launch& launch);
 }  // namespace zeroulp::ops::attention
-#endif

@@ -54,7 +54,6 @@ struct SiluQuant {
   uint16_t* tops;  // given: codes and scales are left alone, and the rows' largest magnitudes go here (tensor parallelism)
 };
 
-#if ZEROULP_CUDA
 void norm_quant(const NormQuant& args, const device::Launch& launch);
 void heads(const Heads& args, const device::Launch& launch);
 void silu_quant(const SiluQuant& args, const device::Launch& launch);
@@ -65,6 +64,5 @@ void widen(const uint16_t* from, int64_t count, int32_t* to, const device::Launc
 void narrow(const int32_t* from, int64_t count, uint16_t* to, const device::Launch& launch);
 // *first = the lowest index of a flag that is set, or -1. `first` may be page-locked host memory.
 void first_flag(const uint8_t* flags, int64_t count, int64_t* first, const device::Launch& launch);
-#endif
 
 }  // namespace zeroulp::ops::fused

@@ -18,8 +18,6 @@ struct Rows {
   uint8_t* faults;  // [rows], set to 1 where store() returns false
 };
 
-#if ZEROULP_CUDA
 void cuda(const Rows& args, const device::Launch& launch);
-#endif
 
 }  // namespace zeroulp::ops::kv_cache

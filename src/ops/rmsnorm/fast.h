@@ -1,4 +1,4 @@
-// The variants of this folder beside the reference, where the architecture or the build has them.
+// The variants of this folder beside the reference, where the architecture or the build (those of a GPU: ZEROULP_CUDA) has them.
 #pragma once
 
 #include "ops/rmsnorm/contract.h"
@@ -10,8 +10,6 @@ void avx512_vnni(const Args& args);
 }  // namespace zeroulp::ops::rmsnorm
 #endif
 
-#if ZEROULP_CUDA
 namespace zeroulp::ops::rmsnorm {
 void cuda(const Args& args, const device::Launch& launch);
 }  // namespace zeroulp::ops::rmsnorm
-#endif

@@ -25,8 +25,6 @@ struct Rows {
   int64_t* tokens;    // [rows]; -1 when a logit is NaN or infinite
 };
 
-#if ZEROULP_CUDA
 void cuda(const Rows& args, const device::Launch& launch);
-#endif
 
 }  // namespace zeroulp::ops::sample
