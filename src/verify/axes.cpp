@@ -50,7 +50,12 @@ std::vector<int> Axes::sizes() const {
 
 RunConfig Axes::config(const std::vector<int>& i) const {
   const auto at = [&](const auto& values, size_t axis) { return values[static_cast<size_t>(i[axis])]; };
-  return {at(kernels, 0), at(threads, 1), at(batch, 2), at(chunk, 3), at(ranks, 4), at(prefix_cache, 5)};
+  return {.kernel = at(kernels, 0),
+          .threads = at(threads, 1),
+          .batch = at(batch, 2),
+          .chunk = at(chunk, 3),
+          .ranks = at(ranks, 4),
+          .prefix_cache = at(prefix_cache, 5)};
 }
 
 Axes Axes::on_this_machine(bool fast_only) {
