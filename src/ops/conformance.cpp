@@ -126,7 +126,8 @@ std::vector<Outcome> run_all_on_device(int index, const std::function<void(std::
   for_each_op([&]<class Fn>(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>>, auto on_device) {
     if (progress) progress(op);
     std::vector<Candidate<Fn>> candidates;
-    for (const auto& v : on_device) candidates.push_back({std::string(v.name), v.staged, usable ? "" : usable.error().text});
+    for (const auto& v : on_device)
+      candidates.push_back({std::string(v.name), v.staged, !usable ? usable.error().text : v.why_not != nullptr ? v.why_not() : ""});
     append(all, run(op, cases, reference, candidates));
   });
   return all;

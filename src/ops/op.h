@@ -62,6 +62,7 @@ struct DeviceVariant {
   DeviceFn<Args>* run;
   HostFn* staged;
   int64_t (*workspace)(const Args&) = nullptr;  // bytes of Launch::workspace that `run` needs; null: none
+  std::string (*why_not)() = nullptr;           // why it cannot run although the GPU can; empty, or null: it can
 };
 
 // The variant called `wanted`; with an empty `wanted` the table's last, which is the one to use. Which GPU it runs on was checked by
@@ -70,8 +71,12 @@ template <class Args, class HostFn>
 Result<DeviceVariant<Args, HostFn>> select(std::string_view op, std::span<const DeviceVariant<Args, HostFn>> table, std::string_view wanted) {
   if (table.empty()) return unavailable(device::why_unavailable(0));
   if (wanted.empty()) return table.back();
-  for (const DeviceVariant<Args, HostFn>& v : table)
-    if (v.name == wanted) return v;
+  for (const DeviceVariant<Args, HostFn>& v : table) {
+    if (v.name != wanted) continue;
+    const std::string why = v.why_not == nullptr ? "" : v.why_not();
+    if (!why.empty()) return unavailable(std::string(op) + ": GPU kernel '" + std::string(wanted) + "' cannot run here: " + why);
+    return v;
+  }
   return usage_error(std::string(op) + ": there is no GPU kernel called '" + std::string(wanted) + "'");
 }
 

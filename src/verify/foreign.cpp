@@ -17,16 +17,6 @@ using ops::linear_s8::Output;
 
 namespace {
 
-// The two epilogues, from the exact sum to bf16 or (LM head) fp32.
-float scaled(EpilogueOrder order, float f, float sa, float sb) { return order == EpilogueOrder::kCutlass ? sa * (sb * f) : sb * (sa * f); }
-
-uint16_t output_bf16(EpilogueOrder order, float f, float sa, float sb, const float* bias) {
-  if (bias == nullptr) return num::float_to_bf16(scaled(order, f, sa, sb));
-  if (order == EpilogueOrder::kCutlass) return num::float_to_bf16(std::fma(sa, sb * f, *bias));
-  const uint16_t rounded = num::float_to_bf16(scaled(order, f, sa, sb));
-  return num::float_to_bf16(num::bf16_to_float(rounded) + num::bf16_to_float(num::float_to_bf16(*bias)));
-}
-
 const ops::Kernels& fastest() {
   static const ops::Kernels kernels = [] {
     auto k = ops::select_kernels("", cpu_features());
@@ -50,13 +40,7 @@ template <EpilogueOrder order>
 void run_foreign(const Args& a) {
   const std::span<const int64_t> sums = exact_sums(a);
   for (int64_t row = 0; row < a.rows; ++row)
-    for (int64_t c = 0; c < a.n; ++c) {
-      const float f = num::i2f(sums[static_cast<size_t>(row * a.n + c)]), sa = a.row_scales[row], sb = a.channel_scales[c];
-      if (a.output == Output::kF32)
-        static_cast<float*>(a.y)[row * a.y_stride + c] = scaled(order, f, sa, sb);
-      else
-        static_cast<uint16_t*>(a.y)[row * a.y_stride + c] = output_bf16(order, f, sa, sb, a.bias ? a.bias + c : nullptr);
-    }
+    for (int64_t c = 0; c < a.n; ++c) ops::linear_s8::foreign_store(order, a, row, c, sums[static_cast<size_t>(row * a.n + c)]);
 }
 
 // Codes and scales of one linear with the least power-of-two scales that do not clip.
@@ -108,50 +92,78 @@ class OrderComparer {
  public:
   explicit OrderComparer(OrderComparison& out) : out_(out) {}
 
-  void compare(const model::QuantizedLinear& l, int64_t rows, const uint16_t* x, std::array<SpacingHistogram, 2>& histograms) {
+  void compare(const model::QuantizedLinear& l, int64_t rows, const uint16_t* x, std::array<SpacingHistogram, 2> OrderHistograms::*histograms) {
     codes_.resize(static_cast<size_t>(rows * l.k));
     scales_.resize(static_cast<size_t>(rows));
     faults_.assign(static_cast<size_t>(rows), 0);
     fastest().quant_rows.run({x, l.k, rows, l.k, 8, num::kLinearRange, nullptr, codes_.data(), l.k, scales_.data(), faults_.data()});
-    const std::span<const int64_t> sums =
-        exact_sums({codes_.data(), l.k, scales_.data(), rows, l.k, 8, l.codes, l.k, l.n, l.scales, l.bias, Output::kPartial, nullptr, l.n});
-    SpacingHistogram& histogram = histograms[l.bias ? 1 : 0];
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t c = 0; c < l.n; ++c) {
-        const float f = num::i2f(sums[static_cast<size_t>(row * l.n + c)]), sa = scales_[static_cast<size_t>(row)];
-        const float* bias = l.bias ? l.bias + c : nullptr;
-        histogram.add(num::ulp_distance_bf16(output_bf16(EpilogueOrder::kCutlass, f, sa, l.scales[c], bias),
-                                             output_bf16(EpilogueOrder::kTriton, f, sa, l.scales[c], bias)));
-      }
+    const Args a{codes_.data(), l.k, scales_.data(), rows, l.k, 8, l.codes, l.k, l.n, l.scales, l.bias, Output::kBf16, nullptr, l.n};
+    const size_t biased = l.bias ? 1 : 0;
+    on_cpu(a, (out_.*histograms)[biased]);
+    for (size_t i = 0; i < out_.on_device.size(); ++i)
+      if (out_.on_device[i].why_not.empty()) on_device(a, ops::linear_s8::foreign_pairs()[i], (out_.on_device[i].*histograms)[biased]);
   }
 
  private:
+  void on_cpu(const Args& a, SpacingHistogram& histogram) {
+    const std::span<const int64_t> sums = exact_sums(a);
+    for (int64_t row = 0; row < a.rows; ++row)
+      for (int64_t c = 0; c < a.n; ++c) {
+        const float f = num::i2f(sums[static_cast<size_t>(row * a.n + c)]), sa = a.row_scales[row], sb = a.channel_scales[c];
+        const float* bias = a.bias ? a.bias + c : nullptr;
+        histogram.add(num::ulp_distance_bf16(ops::linear_s8::foreign_bf16(EpilogueOrder::kCutlass, f, sa, sb, bias),
+                                             ops::linear_s8::foreign_bf16(EpilogueOrder::kTriton, f, sa, sb, bias)));
+      }
+  }
+
+  void on_device(Args a, const ops::linear_s8::ForeignPair& pair, SpacingHistogram& histogram) {
+    const auto run = [&](const ops::linear_s8::OnDevice& kernel, std::vector<uint16_t>& y) {
+      y.resize(static_cast<size_t>(a.rows * a.n));
+      a.y = y.data();
+      kernel.staged(a);
+    };
+    run(pair.cutlass, y_cutlass_);
+    run(pair.triton, y_triton_);
+    for (size_t i = 0; i < y_cutlass_.size(); ++i) histogram.add(num::ulp_distance_bf16(y_cutlass_[i], y_triton_[i]));
+  }
+
   OrderComparison& out_;
   std::vector<int16_t> codes_;
   std::vector<float> scales_;
   std::vector<uint8_t> faults_;
+  std::vector<uint16_t> y_cutlass_, y_triton_;
 };
+
+std::string why_not(const ops::linear_s8::OnDevice& kernel) { return kernel.why_not == nullptr ? "" : kernel.why_not(); }
 
 }  // namespace
 
 Result<OrderComparison> compare_orders(const model::QuantizedModel& arbitrary, const model::QuantizedModel& power_of_two,
-                                       const std::vector<int32_t>& tokens, int threads) {
+                                       const std::vector<int32_t>& tokens, int threads, int device) {
   OrderComparison out;
+  if (device >= 0) {
+    ZU_TRY(device::use(device));
+    for (const ops::linear_s8::ForeignPair& pair : ops::linear_s8::foreign_pairs()) {
+      const std::string why = why_not(pair.cutlass);
+      out.on_device.push_back({{}, std::string(pair.name), why.empty() ? why_not(pair.triton) : why});
+    }
+  }
   engine::EngineOptions options;
   options.threads = threads;
-  options.max_rows = 64;
+  options.max_rows = device >= 0 ? 512 : 64;  // a GPU's kernels are called with weights that must first be copied to it
   options.max_context = static_cast<int64_t>(tokens.size());
   options.max_total_positions = options.max_context;
   ZU_TRY_ASSIGN(const std::unique_ptr<engine::Engine> engine, engine::Engine::create(arbitrary, options));
   OrderComparer comparer(out);
   engine->set_capture([&](int64_t layer, LinearRole role, int64_t rows, int64_t, const uint16_t* x) {
     out.inputs += rows;
-    comparer.compare(arbitrary.layers()[static_cast<size_t>(layer)][role], rows, x, out.arbitrary);
-    comparer.compare(power_of_two.layers()[static_cast<size_t>(layer)][role], rows, x, out.power_of_two);
+    comparer.compare(arbitrary.layers()[static_cast<size_t>(layer)][role], rows, x, &OrderHistograms::arbitrary);
+    comparer.compare(power_of_two.layers()[static_cast<size_t>(layer)][role], rows, x, &OrderHistograms::power_of_two);
   });
   const int64_t id = engine->open_sequence();
-  for (size_t at = 0; at < tokens.size(); at += 64) {
-    const engine::Engine::Chunk chunk{id, std::span(tokens).subspan(at, std::min<size_t>(64, tokens.size() - at)), engine::Engine::Want::kNone};
+  const auto step = static_cast<size_t>(options.max_rows);
+  for (size_t at = 0; at < tokens.size(); at += step) {
+    const engine::Engine::Chunk chunk{id, std::span(tokens).subspan(at, std::min(step, tokens.size() - at)), engine::Engine::Want::kNone};
     ZU_TRY(engine->forward(std::span(&chunk, 1), [](const engine::LogitsBlock&) -> Status { return {}; }));
   }
   return out;

@@ -1,5 +1,5 @@
-// What scale order does to bits: the epilogues of two widely used stacks, on the same exact sums, under arbitrary and power-of-two scales.
-// (vLLM CUTLASS: csrc/cutlass_extensions/epilogue/scaled_mm_epilogues_c2x.hpp and _c3x.hpp; vLLM Triton: triton_scaled_mm.py.)
+// What scale order does to bits: the epilogues of two widely used stacks (ops/linear_s8/foreign.h) on the same exact sums, under arbitrary and
+// power-of-two scales. On the CPU both are computed by the rule; on a GPU by real kernels that have them.
 #pragma once
 
 #include <array>
@@ -12,13 +12,11 @@
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "model/quantized_model.h"
+#include "ops/linear_s8/foreign.h"
 
 namespace zeroulp::verify {
 
-enum class EpilogueOrder {
-  kCutlass,  // bf16(sA * (sB * f)), with bias bf16(fma(sA, sB * f, bias)): weight scale first, one rounding
-  kTriton    // bf16(sB * (sA * f)), with bias bf16(bf16(..) + bias): activation scale first, bias added after the rounding
-};
+using ops::linear_s8::EpilogueOrder;
 inline constexpr std::string_view kOrderNames[] = {"CUTLASS", "Triton"};
 
 // A linear with that epilogue; sums by the fastest kernel that runs here.
@@ -38,14 +36,22 @@ struct SpacingHistogram {
   void add(int64_t distance);
 };
 
-struct OrderComparison {
-  // [0] linears without bias, [1] with bias.
+// [0] linears without bias, [1] with bias.
+struct OrderHistograms {
   std::array<SpacingHistogram, 2> arbitrary, power_of_two;
-  int64_t inputs = 0;  // rows of linear inputs, captured from the model
 };
-// Runs `tokens` through the 8-bit model and compares both epilogues on every linear's captured input.
+struct OrderComparison : OrderHistograms {
+  int64_t inputs = 0;  // rows of linear inputs, captured from the model
+  // The same on the kernels of a GPU (foreign_pairs): what they are, or why they could not run.
+  struct OnDevice : OrderHistograms {
+    std::string name, why_not;
+  };
+  std::vector<OnDevice> on_device;
+};
+// Runs `tokens` through the 8-bit model and compares both epilogues on every linear's captured input, on the CPU and, where `device` is a
+// GPU's index and not -1, on that GPU's kernels too.
 Result<OrderComparison> compare_orders(const model::QuantizedModel& arbitrary, const model::QuantizedModel& power_of_two,
-                                       const std::vector<int32_t>& tokens, int threads);
+                                       const std::vector<int32_t>& tokens, int threads, int device = -1);
 
 // Greedy generations under both orders: for each prompt the first token that differs, -1: none.
 struct Divergence {

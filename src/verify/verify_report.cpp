@@ -30,6 +30,13 @@ Json histogram_json(const SpacingHistogram& h) {
   return {{"outputs", h.total()}, {"differing", h.differing()}, {"bf16_spacings", bins}};
 }
 
+Json order_json(const OrderHistograms& h) {
+  Json j = Json::object();
+  for (size_t i = 0; i < 2; ++i)
+    j[i == 0 ? "without_bias" : "with_bias"] = {{"arbitrary", histogram_json(h.arbitrary[i])}, {"power_of_two", histogram_json(h.power_of_two[i])}};
+  return j;
+}
+
 Json divergence_json(const Divergence& d) {
   return {{"tokens", d.tokens}, {"first_difference", d.first_difference}, {"prompts_that_part", d.prompts_that_part()}};
 }
@@ -66,11 +73,20 @@ Table digest_table(const DigestTable& t) {
 }
 
 Table order_table(const Answer& a) {
-  Table table({{"outputs of linears"}, {"arbitrary scales: bf16 outputs that differ", Align::kRight}, {"power-of-two scales", Align::kRight}});
+  Table table({{"kernels"}, {"outputs of linears"}, {"arbitrary scales: bf16 outputs that differ", Align::kRight}, {"power-of-two scales", Align::kRight}});
   const char* names[] = {"without bias", "with bias (Triton adds it after rounding)"};
-  for (size_t i = 0; i < 2; ++i)
-    if (a.orders.arbitrary[i].total() > 0)
-      table.row({names[i], rate(a.orders.arbitrary[i]), Cell(rate(a.orders.power_of_two[i]), a.orders.power_of_two[i].differing() == 0 ? Tone::kGood : Tone::kWarn)});
+  const auto rows = [&](const std::string& kernels, const OrderHistograms& h) {
+    for (size_t i = 0; i < 2; ++i)
+      if (h.arbitrary[i].total() > 0)
+        table.row({kernels, names[i], rate(h.arbitrary[i]), Cell(rate(h.power_of_two[i]), h.power_of_two[i].differing() == 0 ? Tone::kGood : Tone::kWarn)});
+  };
+  rows("CPU, both by the rule", a.orders);
+  for (const OrderComparison::OnDevice& d : a.orders.on_device) {
+    if (d.why_not.empty())
+      rows("GPU: " + d.name, d);
+    else
+      table.row({"GPU: " + d.name, Cell("not run: " + d.why_not, Tone::kWarn), "-", "-"});
+  }
   return table;
 }
 
@@ -118,10 +134,13 @@ void to_json(const Request& r, const Answer& a, Json& body) {
   }
   body["digests"] = {{"runs", rows}, {"pairs_covered", a.digests.coverage.covered}, {"pairs", a.digests.coverage.total}, {"guilty_axes", a.digests.guilty_axes}};
   if (a.orders.inputs > 0) {
-    body["scale_orders"] = {{"inputs", a.orders.inputs}};
-    for (size_t i = 0; i < 2; ++i)
-      body["scale_orders"][i == 0 ? "without_bias" : "with_bias"] = {{"arbitrary", histogram_json(a.orders.arbitrary[i])},
-                                                                    {"power_of_two", histogram_json(a.orders.power_of_two[i])}};
+    Json& orders = body["scale_orders"] = order_json(a.orders);
+    orders["inputs"] = a.orders.inputs;
+    for (const OrderComparison::OnDevice& d : a.orders.on_device) {
+      Json j = d.why_not.empty() ? order_json(d) : Json{{"skipped", d.why_not}};
+      j["kernels"] = d.name;
+      orders["gpu"].push_back(std::move(j));
+    }
     body["generations"] = {{"arbitrary", divergence_json(a.parting_arbitrary)}, {"power_of_two", divergence_json(a.parting_po2)}};
   }
   if (a.quality) {

@@ -14,4 +14,19 @@ namespace zeroulp::ops::linear_s8 {
 void cuda_ref(const Args& args, const device::Launch& launch);
 // The epilogue alone, on complete sums [rows, n]: after an exchange between tensor-parallel ranks.
 void cuda_store(const Args& args, const int64_t* sums, const device::Launch& launch);
+// Few rows: at most eight at memory speed.
+void cuda_dp4a(const Args& args, const device::Launch& launch);
+int64_t cuda_dp4a_workspace(const Args& args);
+// Tensor cores; K in one part or as many as fill the GPU, and in three parts always.
+void wgmma(const Args& args, const device::Launch& launch);
+int64_t wgmma_workspace(const Args& args);
+void wgmma_splitk(const Args& args, const device::Launch& launch);
+int64_t wgmma_splitk_workspace(const Args& args);
+#if ZEROULP_CUTLASS
+void cutlass_sm90(const Args& args, const device::Launch& launch);
+int64_t cutlass_sm90_workspace(const Args& args);
+#endif
+// cuda_dp4a or wgmma, by the number of rows.
+void cuda(const Args& args, const device::Launch& launch);
+int64_t cuda_workspace(const Args& args);
 }  // namespace zeroulp::ops::linear_s8

@@ -1,6 +1,11 @@
 #include "ops/linear_s8/fast.h"
+#include "ops/linear_s8/foreign.h"
 #include "ops/linear_s8/reference.h"
 #include "ops/stage.h"
+#if ZEROULP_CUDA
+#include "ops/linear_s8/cuda_cublaslt.h"
+#include "ops/linear_s8/cuda_triton.h"
+#endif
 
 namespace zeroulp::ops::linear_s8 {
 
@@ -27,12 +32,39 @@ void move_arrays(Args& a, Stage& s) {
   s.write(a.y, row_extent(a.rows, a.n, a.y_stride, a.output == Output::kBf16 ? 2 : a.output == Output::kF32 ? 4 : 8));
 }
 
-constexpr OnDevice kOnDevice[] = {{"cuda_ref", cuda_ref, staged<Args, cuda_ref, move_arrays>}};
+template <DeviceFn<Args>* Run, int64_t (*Workspace)(const Args&)>
+constexpr OnDevice entry(std::string_view name, std::string (*why_not)() = nullptr) {
+  return {name, Run, staged<Args, Run, move_arrays, Workspace>, Workspace, why_not};
+}
+
+constexpr OnDevice kOnDevice[] = {
+  entry<cuda_ref, nullptr>("cuda_ref"),
+  entry<cuda_dp4a, cuda_dp4a_workspace>("cuda_dp4a"),
+  entry<triton, triton_workspace>("triton", why_no_triton),
+  entry<cublaslt, cublaslt_workspace>("cublaslt", why_no_cublaslt),
+#if ZEROULP_CUTLASS
+  entry<cutlass_sm90, cutlass_sm90_workspace>("cutlass_sm90"),
+#endif
+  entry<wgmma_splitk, wgmma_splitk_workspace>("wgmma_splitk"),
+  entry<wgmma, wgmma_workspace>("wgmma"),
+  entry<cuda, cuda_workspace>("cuda"),
+};
+
+constexpr ForeignPair kForeign[] = {
+#if ZEROULP_CUTLASS
+  {"CUTLASS and Triton", entry<cutlass_sm90, cutlass_sm90_workspace>("cutlass_sm90"),
+   entry<triton_vllm, triton_workspace>("triton_vllm", why_no_triton)},
+#endif
+  {"cuBLASLt and an epilogue", entry<cublaslt_cutlass_order, cublaslt_workspace>("cublaslt_cutlass_order", why_no_cublaslt),
+   entry<cublaslt_triton_order, cublaslt_workspace>("cublaslt_triton_order", why_no_cublaslt)},
+};
 
 }  // namespace
 std::span<const OnDevice> device_variants() { return kOnDevice; }
+std::span<const ForeignPair> foreign_pairs() { return kForeign; }
 #else
 std::span<const OnDevice> device_variants() { return {}; }
+std::span<const ForeignPair> foreign_pairs() { return {}; }
 #endif
 
 }  // namespace zeroulp::ops::linear_s8
