@@ -337,7 +337,7 @@ void Gpu::quantize(const uint16_t* x, int64_t rows, int64_t k, int width, const 
 
 void Gpu::linear(const DeviceLinear& l, int64_t rows, Output output, void* y, int64_t y_stride) {
   const ops::linear_s8::Args args{codes_, codes_stride_, scales_, rows, l.k, l.width, l.codes, l.k, l.n, l.scales, l.bias, output, y, y_stride};
-  (options_.linear != nullptr ? options_.linear : kernels_.linear_s8.run)(args, launch_);
+  kernels_.linear_s8.run(args, launch_);
 }
 
 // The rows in h_ are quantised at `width_at_hand` already.

@@ -23,7 +23,6 @@ class DeviceDecoder : public RankDecoder {
     int64_t pages = 64;
     bool own_gpu = false;  // every rank has one: they exchange by NCCL
     bool graphs = true;  // decoding steps as graphs; otherwise every kernel is launched by itself
-    ops::DeviceFn<ops::linear_s8::Args>* linear = nullptr;  // given: replaces the chosen linear (foreign epilogues under study)
   };
   // Uploads this rank's weights and reserves all memory; what does not fit gives exit code 4 with the numbers. A build without CUDA always
   // does. The model must outlive the decoder.

@@ -41,7 +41,7 @@ Status Engine::make_ranks() {
   if (options_.device >= 0) {
     ZU_TRY(device::use(options_.device));
     ZU_TRY_ASSIGN(device_kernels_, ops::select_device_kernels(options_.kernel));
-    if (options_.device_linear != nullptr) device_kernels_.linear_s8 = {"foreign", options_.device_linear, nullptr, device_kernels_.linear_s8.workspace};
+    if (options_.device_linear != nullptr) device_kernels_.linear_s8 = *options_.device_linear;
     pool_ = std::make_unique<ThreadPool>(options_.threads);
     // Ranks take GPUs in turn, from the chosen one on; where there is one for each, they exchange by NCCL.
     const int gpus = device::count(), size = options_.exchange != nullptr ? options_.exchange->size() : options_.ranks;

@@ -34,7 +34,7 @@ struct EngineOptions {
   bool prefix_cache = false;
   Plant plant = Plant::kNone;
   ops::linear_s8::Fn* linear = nullptr;  // given: replaces the chosen linear (foreign epilogues under study); named "foreign"
-  ops::DeviceFn<ops::linear_s8::Args>* device_linear = nullptr;  // the same on a GPU
+  const ops::linear_s8::OnDevice* device_linear = nullptr;  // the same on a GPU, under its own name
 };
 
 class Engine {

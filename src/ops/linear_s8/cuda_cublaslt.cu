@@ -105,6 +105,7 @@ __global__ void finish_foreign(Args a, const int32_t* sums, int64_t sums_n) {
 template <EpilogueOrder order>
 void in_order(const Args& a, const device::Launch& launch) {
   ZU_CHECK(a.width == 8 && a.output != Output::kPartial);
+  if (a.rows * a.n == 0) return;
   const int32_t* const sums = all_sums(a, launch, padded_rows(a), padded_n(a));
   finish_foreign<order><<<static_cast<unsigned>(ceil_div(a.rows * a.n, 256)), 256, 0, launch.stream>>>(a, sums, padded_n(a));
 }
@@ -114,6 +115,7 @@ void in_order(const Args& a, const device::Launch& launch) {
 std::string why_no_cublaslt() { return library().why_not; }
 
 void cublaslt(const Args& a, const device::Launch& launch) {
+  if (a.rows * a.n == 0) return;
   const int64_t rows = padded_rows(a), n = padded_n(a);
   finish_sums(a, launch, all_sums(a, launch, rows, n), rows * n, n, 1);
 }

@@ -109,6 +109,7 @@ void launch(const Args& a, const Weights& b, const device::Launch& to, int64_t f
 
 template <int P>
 void run(const Args& a, const device::Launch& to) {
+  if (a.rows * a.n == 0) return;
   Workspace workspace(to);
   const Weights b = make_weights(a, to, workspace, a.n);
   for (int64_t row = 0; row < a.rows; row += 8) {

@@ -175,11 +175,12 @@ CUtensorMap tensor_map(const void* data, int dims, const cuuint64_t* extents, co
   return map;
 }
 
-// Enough parts of K for the blocks of an H200. A part of less than four steps does not pay for the second pass over its sums.
+constexpr int64_t kBlocks = 132;  // of an H200: what splitting K aims at
+int64_t tiles_n(const Args& a) { return ceil_div(a.n, a.width == 15 ? kChannels<2> : kChannels<1>); }
+
+// Enough parts of K for all blocks. A part of less than four steps does not pay for the second pass over its sums.
 int automatic_splits(const Args& a) {
-  constexpr int64_t kBlocks = 132;
-  const int64_t tiles = ceil_div(a.rows, kRows) * ceil_div(a.n, a.width == 15 ? kChannels<2> : kChannels<1>);
-  return static_cast<int>(std::max<int64_t>(1, std::min(kBlocks / tiles, ceil_div(a.k, kDepth) / 4)));
+  return static_cast<int>(std::max<int64_t>(1, std::min(kBlocks / (ceil_div(a.rows, kRows) * tiles_n(a)), ceil_div(a.k, kDepth) / 4)));
 }
 
 constexpr int kForcedSplits = 3;
@@ -208,15 +209,18 @@ void run(const Args& a, const device::Launch& launch, int splits) {
 
 void run(const Args& a, const device::Launch& launch, int splits) { a.width == 15 ? run<2>(a, launch, splits) : run<1>(a, launch, splits); }
 
-int64_t workspace_bytes(const Args& a, int splits) {
-  return weight_bytes(a, a.n) + code_bytes(a, a.rows) + (splits > 1 ? sum_bytes(a, a.rows, a.n, splits) : 0);
-}
+int64_t operand_bytes(const Args& a) { return weight_bytes(a, a.n) + code_bytes(a, a.rows); }
 
 }  // namespace
 
-void wgmma(const Args& a, const device::Launch& launch) { run(a, launch, automatic_splits(a)); }
-int64_t wgmma_workspace(const Args& a) { return workspace_bytes(a, automatic_splits(a)); }
-void wgmma_splitk(const Args& a, const device::Launch& launch) { run(a, launch, forced_splits(a)); }
-int64_t wgmma_splitk_workspace(const Args& a) { return workspace_bytes(a, forced_splits(a)); }
+void wgmma(const Args& a, const device::Launch& launch) {
+  if (a.rows * a.n > 0) run(a, launch, automatic_splits(a));
+}
+// splits * rows is at most kBlocks / tiles_n * kRows for any number of rows, so that fewer rows never need more.
+int64_t wgmma_workspace(const Args& a) { return operand_bytes(a) + sum_bytes(a, kBlocks / tiles_n(a) * kRows, a.n, 1); }
+void wgmma_splitk(const Args& a, const device::Launch& launch) {
+  if (a.rows * a.n > 0) run(a, launch, forced_splits(a));
+}
+int64_t wgmma_splitk_workspace(const Args& a) { return operand_bytes(a) + sum_bytes(a, a.rows, a.n, forced_splits(a)); }
 
 }  // namespace zeroulp::ops::linear_s8
