@@ -232,31 +232,36 @@ double step_seconds(const Machine& m, const OnDevice& v, std::string_view model,
 }
 
 void decoding(const Machine& m, report::Json& json) {
-  report::Table table({{"model"}, {"linear"}, {"n x k"}, {"bits", Align::kRight}, {"rows", Align::kRight}, {"us", Align::kRight}, {"GB/s", Align::kRight},
-                       {"of read bandwidth", Align::kRight}});
-  const OnDevice& v = variant("cuda_dp4a");
-  const auto put = [&](std::string model, std::string linear, std::string shape, int width, int64_t rows, double seconds, int64_t bytes) {
+  report::Table table({{"model"}, {"linear"}, {"n x k"}, {"kernel"}, {"bits", Align::kRight}, {"rows", Align::kRight}, {"us", Align::kRight},
+                       {"GB/s", Align::kRight}, {"of read bandwidth", Align::kRight}});
+  const auto put = [&](std::string model, std::string linear, std::string shape, std::string_view kernel, int width, int64_t rows, double seconds,
+                       int64_t bytes) {
     const double rate = static_cast<double>(bytes) / seconds;
-    table.row({model, linear, shape, fmt::format("{}", width), fmt::format("{}", rows), fmt::format("{:.2f}", seconds * 1e6),
+    table.row({model, linear, shape, std::string(kernel), fmt::format("{}", width), fmt::format("{}", rows), fmt::format("{:.2f}", seconds * 1e6),
                fmt::format("{:.0f}", rate * 1e-9), fmt::format("{:.2f}", rate / m.read_bandwidth)});
-    json.push_back({{"model", model}, {"linear", linear}, {"shape", shape}, {"bits", width}, {"rows", rows}, {"seconds", seconds},
+    json.push_back({{"model", model}, {"linear", linear}, {"shape", shape}, {"kernel", std::string(kernel)}, {"bits", width}, {"rows", rows}, {"seconds", seconds},
                     {"of_read_bandwidth", rate / m.read_bandwidth}});
   };
   for (const Layer& l : kLayers)
     for (const int width : {8, 15})
-      for (const int64_t rows : {1, 4, 8}) {
-        if (rows > 1 && std::string_view(l.linear) != "gate, up") continue;
+      for (const int64_t rows : {1, 2, 4, 8, 16}) {
+        if (rows > 1 && std::string_view(l.linear) != "gate, up" && std::string_view(l.linear) != "q, o") continue;
         const Problem p(m, rows, l.n, l.k, width);
-        p.must_equal(v, p.answer(variant("cuda_ref")));
-        put(l.model, l.linear, fmt::format("{} x {}", l.n, l.k), width, rows, decode_seconds(m, v, p), l.n * l.k);
+        const std::vector<uint16_t> want = p.answer(variant("cuda_ref"));
+        for (const std::string_view kernel : {"cuda_dp4a", "wgmma"}) {
+          if (rows == (kernel == "wgmma" ? 1 : 16)) continue;
+          const OnDevice& v = variant(kernel);
+          p.must_equal(v, want);
+          put(l.model, l.linear, fmt::format("{} x {}", l.n, l.k), kernel, width, rows, decode_seconds(m, v, p), l.n * l.k);
+        }
       }
   for (const std::string model : {"Qwen3-8B", "Qwen2.5-7B"})
     for (const int width : {8, 15}) {
       int64_t bytes = 0;
-      const double seconds = step_seconds(m, v, model, width, &bytes);
-      put(model, "a layer's seven", "", width, 1, seconds, bytes);
+      const double seconds = step_seconds(m, variant("cuda_dp4a"), model, width, &bytes);
+      put(model, "a layer's seven", "", "cuda_dp4a", width, 1, seconds, bytes);
     }
-  fmt::print("cuda_dp4a; read bandwidth measured: {:.0f} GB/s\n\n{}\n", m.read_bandwidth * 1e-9, table.text());
+  fmt::print("read bandwidth measured: {:.0f} GB/s\n\n{}\n", m.read_bandwidth * 1e-9, table.text());
 }
 
 int run(int argc, char** argv) try {

@@ -41,9 +41,9 @@ io::Json DigestLog::to_json() const {
   return json;
 }
 
-std::vector<std::string> DigestLog::graph_kernels() const {
+std::vector<std::string> kernels_of_graph(const std::vector<std::string>& nodes) {
   std::vector<std::string> names;
-  for (const std::string& node : graph_nodes) {
+  for (const std::string& node : nodes) {
     if (node == "memset" || node == "memcpy") continue;
     // "void zeroulp::ops::rope::(anonymous namespace)::rope_kernel<true>(zeroulp::ops::rope::Args)": from the last namespace to the arguments.
     std::string name = node.substr(0, node.rfind('('));

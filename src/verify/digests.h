@@ -33,6 +33,9 @@ struct Workload {
   int64_t decode_tokens = 0;  // greedy tokens after each prompt
 };
 
+// The kernels among a graph's nodes, each once, without namespaces and arguments.
+std::vector<std::string> kernels_of_graph(const std::vector<std::string>& nodes);
+
 // Per (sequence, position): XXH3-128 over the logits' little-endian bits, unpadded vocabulary; and the greedy tokens.
 struct DigestLog {
   using Key = std::pair<int64_t, int64_t>;
@@ -40,7 +43,7 @@ struct DigestLog {
   std::vector<std::vector<int32_t>> tokens;  // per sequence, those generated
   std::vector<std::string> kernels;
   std::vector<std::string> graph_nodes;      // of the last decoding step on a GPU that was one graph
-  std::vector<std::string> graph_kernels() const;  // the kernels among them, each once, without their arguments
+  std::vector<std::string> graph_kernels() const { return kernels_of_graph(graph_nodes); }
   num::Digest combined() const;  // over all entries in order of key
   io::Json to_json() const;  // "digests": [{sequence, position, xxh3}], "tokens", "kernels", "combined"
   static Result<DigestLog> from_json(const io::Json& json, const std::string& name);

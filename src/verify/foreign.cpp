@@ -173,26 +173,33 @@ int64_t Divergence::prompts_that_part() const {
   return std::count_if(first_difference.begin(), first_difference.end(), [](int64_t d) { return d >= 0; });
 }
 
-Result<Divergence> compare_generations(const model::QuantizedModel& m, const std::vector<std::vector<int32_t>>& prompts, int64_t tokens, int threads) {
+Result<Divergence> compare_generations(const model::QuantizedModel& m, const std::vector<std::vector<int32_t>>& prompts, int64_t tokens, int threads,
+                                       int device, const ops::linear_s8::ForeignPair* pair) {
   std::vector<engine::Request> requests;
   size_t longest = 0;
   for (const std::vector<int32_t>& prompt : prompts) {
     requests.push_back({static_cast<uint64_t>(requests.size()), prompt, {}, tokens, {}});
     longest = std::max(longest, prompt.size());
   }
+  Divergence d;
+  d.tokens = tokens;
   std::vector<std::vector<engine::Outcome>> outcomes;
   for (const EpilogueOrder order : {EpilogueOrder::kCutlass, EpilogueOrder::kTriton}) {
     engine::EngineOptions options;
     options.threads = threads;
-    options.linear = foreign_linear(order);
+    if (pair == nullptr) {
+      options.linear = foreign_linear(order);
+    } else {
+      options.device = device;
+      options.device_linear = order == EpilogueOrder::kCutlass ? &pair->cutlass : &pair->triton;
+    }
     options.max_context = static_cast<int64_t>(longest) + tokens;
     options.max_total_positions = (options.max_context + engine::kPagePositions) * static_cast<int64_t>(prompts.size());
     ZU_TRY_ASSIGN(const std::unique_ptr<engine::Engine> engine, engine::Engine::create(m, options));
     ZU_TRY_ASSIGN(auto outcome, engine::generate(*engine, requests, static_cast<int64_t>(prompts.size()), [](const engine::Step&) { return true; }));
+    if (engine->on_device() != nullptr) d.graph_nodes[outcomes.size()] = engine->on_device()->graph_nodes();
     outcomes.push_back(std::move(outcome));
   }
-  Divergence d;
-  d.tokens = tokens;
   for (size_t i = 0; i < prompts.size(); ++i) {
     const std::vector<int32_t>&a = outcomes[0][i].tokens, &b = outcomes[1][i].tokens;
     const auto [ia, ib] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());

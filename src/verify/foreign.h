@@ -57,8 +57,11 @@ Result<OrderComparison> compare_orders(const model::QuantizedModel& arbitrary, c
 struct Divergence {
   std::vector<int64_t> first_difference;
   int64_t tokens = 0;  // per prompt
+  std::array<std::vector<std::string>, 2> graph_nodes;  // of the decoding step of either, on a GPU
   int64_t prompts_that_part() const;
 };
-Result<Divergence> compare_generations(const model::QuantizedModel& model, const std::vector<std::vector<int32_t>>& prompts, int64_t tokens, int threads);
+// On the CPU by the rule; with `pair`, on GPU `device` by its two kernels.
+Result<Divergence> compare_generations(const model::QuantizedModel& model, const std::vector<std::vector<int32_t>>& prompts, int64_t tokens, int threads,
+                                       int device = -1, const ops::linear_s8::ForeignPair* pair = nullptr);
 
 }  // namespace zeroulp::verify

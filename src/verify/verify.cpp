@@ -35,8 +35,11 @@ Effort Effort::full(int64_t weight_bytes) {
 }
 
 bool Answer::holds() const {
-  const bool po2_agree = orders.power_of_two[0].total() + orders.power_of_two[1].total() > 0 && orders.power_of_two[0].differing() == 0;
-  return digests.holds() && po2_agree && (has_bias || parting_po2.prompts_that_part() == 0);
+  const auto agrees = [](const OrderHistograms& h) { return h.power_of_two[0].total() + h.power_of_two[1].total() > 0 && h.power_of_two[0].differing() == 0; };
+  bool po2_agree = agrees(orders);
+  for (const OrderComparison::OnDevice& d : orders.on_device) po2_agree &= !d.why_not.empty() || agrees(d);
+  for (const Parting& p : partings) po2_agree &= has_bias || p.power_of_two.prompts_that_part() == 0;
+  return digests.holds() && po2_agree;
 }
 
 std::string Answer::verdict() const {
@@ -168,12 +171,28 @@ class Verification {
     ZU_TRY_ASSIGN(const model::QuantizedModel power, with_8bit_activations(*r_.model, true));
     progress("epilogues on captured inputs", 0, 1);
     const std::vector<int32_t> sample(r_.tokens.begin(), r_.tokens.begin() + r_.effort.order_tokens);
-    ZU_TRY_ASSIGN(answer_.orders, compare_orders(arbitrary, power, sample, r_.threads));
+    ZU_TRY_ASSIGN(answer_.orders, compare_orders(arbitrary, power, sample, r_.threads, r_.device));
+    ZU_TRY(parting("", arbitrary, power, nullptr));
+    for (size_t i = 0; i < answer_.orders.on_device.size(); ++i) {
+      const OrderComparison::OnDevice& d = answer_.orders.on_device[i];
+      if (d.why_not.empty())
+        ZU_TRY(parting(d.name, arbitrary, power, &ops::linear_s8::foreign_pairs()[i]));
+      else
+        answer_.skipped.push_back(fmt::format("foreign epilogues, {}: {}", d.name, d.why_not));
+    }
+    return {};
+  }
+
+  Status parting(const std::string& kernels, const model::QuantizedModel& arbitrary, const model::QuantizedModel& power,
+                 const ops::linear_s8::ForeignPair* pair) {
     const std::vector<std::vector<int32_t>> prompts = generation_prompts();
-    progress("generations, arbitrary scales", 0, 2);
-    ZU_TRY_ASSIGN(answer_.parting_arbitrary, compare_generations(arbitrary, prompts, r_.effort.generated, r_.threads));
-    progress("generations, power-of-two scales", 1, 2);
-    ZU_TRY_ASSIGN(answer_.parting_po2, compare_generations(power, prompts, r_.effort.generated, r_.threads));
+    Answer::Parting p{kernels, {}, {}};
+    if (interrupt_requested()) return interrupted();
+    progress(fmt::format("generations, arbitrary scales{}{}", kernels.empty() ? "" : ", ", kernels), 0, 2);
+    ZU_TRY_ASSIGN(p.arbitrary, compare_generations(arbitrary, prompts, r_.effort.generated, r_.threads, r_.device, pair));
+    progress(fmt::format("generations, power-of-two scales{}{}", kernels.empty() ? "" : ", ", kernels), 1, 2);
+    ZU_TRY_ASSIGN(p.power_of_two, compare_generations(power, prompts, r_.effort.generated, r_.threads, r_.device, pair));
+    answer_.partings.push_back(std::move(p));
     return {};
   }
 

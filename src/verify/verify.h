@@ -35,7 +35,8 @@ struct Request {
   std::string text_name, text_sha256;
   Effort effort;
   int threads = 1;
-  int device = -1;  // a GPU whose rows join the digest table and which measures the quality; -1: none
+  int device = -1;  // a GPU whose rows join the digest table and which measures the quality, and whose kernels
+                    // have the foreign epilogues; -1: none
   engine::Plant plant = engine::Plant::kNone;
   // Runs the workload with so many MPI processes as tensor-parallel ranks; empty: skipped, for the reason given.
   std::function<Result<DigestLog>(const Workload& workload, int ranks)> under_mpi;
@@ -45,7 +46,11 @@ struct Request {
 struct Answer {
   DigestTable digests;
   OrderComparison orders;
-  Divergence parting_arbitrary, parting_po2;
+  struct Parting {
+    std::string kernels;  // empty: the CPU, by the rule
+    Divergence arbitrary, power_of_two;
+  };
+  std::vector<Parting> partings;
   std::optional<engine::Quality> quality;
   std::vector<std::string> skipped;  // what was not run, and why
   bool has_bias = false;

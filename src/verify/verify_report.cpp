@@ -91,14 +91,17 @@ Table order_table(const Answer& a) {
 }
 
 Table generation_table(const Answer& a) {
-  Table table({{"scales"}, {"generations that part", Align::kRight}, {"first token that differs, by prompt"}});
-  const auto row = [&](const char* name, const Divergence& d) {
+  Table table({{"kernels"}, {"scales"}, {"generations that part", Align::kRight}, {"first token that differs, by prompt"}});
+  const auto row = [&](const std::string& kernels, const char* scales, const Divergence& d) {
     std::vector<std::string> first;
     for (const int64_t at : d.first_difference) first.push_back(at < 0 ? "-" : std::to_string(at));
-    table.row({name, fmt::format("{} of {}", d.prompts_that_part(), d.first_difference.size()), fmt::format("{}", fmt::join(first, " "))});
+    table.row({kernels, scales, fmt::format("{} of {}", d.prompts_that_part(), d.first_difference.size()), fmt::format("{}", fmt::join(first, " "))});
   };
-  row("arbitrary", a.parting_arbitrary);
-  row("power of two", a.parting_po2);
+  for (const Answer::Parting& p : a.partings) {
+    const std::string kernels = p.kernels.empty() ? "CPU, both by the rule" : "GPU: " + p.kernels;
+    row(kernels, "arbitrary", p.arbitrary);
+    row(kernels, "power of two", p.power_of_two);
+  }
   return table;
 }
 
@@ -141,7 +144,16 @@ void to_json(const Request& r, const Answer& a, Json& body) {
       j["kernels"] = d.name;
       orders["gpu"].push_back(std::move(j));
     }
-    body["generations"] = {{"arbitrary", divergence_json(a.parting_arbitrary)}, {"power_of_two", divergence_json(a.parting_po2)}};
+    for (const Answer::Parting& p : a.partings) {
+      Json j = {{"arbitrary", divergence_json(p.arbitrary)}, {"power_of_two", divergence_json(p.power_of_two)}};
+      if (p.kernels.empty()) {
+        body["generations"].update(j);
+      } else {
+        j["kernels"] = p.kernels;
+        j["graph_kernels"] = {{"cutlass_order", kernels_of_graph(p.arbitrary.graph_nodes[0])}, {"triton_order", kernels_of_graph(p.arbitrary.graph_nodes[1])}};
+        body["generations"]["gpu"].push_back(std::move(j));
+      }
+    }
   }
   if (a.quality) {
     const engine::Quality& q = *a.quality;
@@ -170,7 +182,7 @@ void add_digests(report::Page& page, const Answer& a) {
 
 void add_orders(report::Page& page, const Answer& a) {
   page.section("Two foreign epilogues", "The same exact integer sums, scaled in the order of vLLM's CUTLASS kernels and in the order of its Triton kernel, on layer "
-                                        "inputs captured from this model (8-bit activations).");
+                                        "inputs captured from this model (8-bit activations); on a GPU by kernels of those stacks.");
   page.table(order_table(a), "bf16 outputs that differ between the two orders");
   report::Histogram h;
   h.bin_label = "distance in bf16 spacings";
@@ -183,14 +195,16 @@ void add_orders(report::Page& page, const Answer& a) {
     h.counts[1].push_back(static_cast<double>(a.orders.power_of_two[0].count[bin] + a.orders.power_of_two[1].count[bin]));
   }
   page.chart(h, "How far apart the two epilogues are; power-of-two scales leave only the first bar where no bias is added");
-  page.section("Whole generations", fmt::format("Greedy text under both epilogues: {} prompts of {} tokens each.", a.parting_arbitrary.first_difference.size(),
-                                                a.parting_arbitrary.tokens));
+  if (a.partings.empty()) return;
+  const Answer::Parting& cpu = a.partings.front();
+  page.section("Whole generations", fmt::format("Greedy text under both epilogues: {} prompts of {} tokens each.", cpu.arbitrary.first_difference.size(),
+                                                cpu.arbitrary.tokens));
   page.table(generation_table(a), "Where the two kernels' texts part");
   report::DivergenceChart chart;
-  chart.length = a.parting_arbitrary.tokens;
+  chart.length = cpu.arbitrary.tokens;
   chart.series = {"arbitrary scales", "power-of-two scales"};
-  for (size_t i = 0; i < a.parting_arbitrary.first_difference.size(); ++i)
-    chart.rows.push_back({fmt::format("prompt {}", i + 1), {a.parting_arbitrary.first_difference[i], a.parting_po2.first_difference[i]}});
+  for (size_t i = 0; i < cpu.arbitrary.first_difference.size(); ++i)
+    chart.rows.push_back({fmt::format("prompt {}", i + 1), {cpu.arbitrary.first_difference[i], cpu.power_of_two.first_difference[i]}});
   page.chart(chart, "Up to which token the texts of the two epilogues agree");
 }
 

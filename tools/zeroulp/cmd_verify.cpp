@@ -48,7 +48,7 @@ void print(const verify::Answer& a) {
   if (!on_gpu.empty()) fmt::print("kernels of the decoding steps, as the GPU's graphs name them: {}\n\n", fmt::join(on_gpu, ", "));
   if (a.orders.inputs > 0) {
     fmt::print("scale order of CUTLASS against Triton, layer inputs captured from the model:\n{}\n", verify::order_table(a).text());
-    fmt::print("greedy generations under both, {} tokens each:\n{}\n", a.parting_arbitrary.tokens, verify::generation_table(a).text());
+    fmt::print("greedy generations under both, {} tokens each:\n{}\n", a.partings.empty() ? 0 : a.partings.front().arbitrary.tokens, verify::generation_table(a).text());
   }
   if (a.quality) fmt::print("quality against the reference path:\n{}\n", verify::quality_table(*a.quality).text());
   for (const std::string& s : a.skipped) fmt::print("skipped: {}\n", s);

@@ -46,6 +46,15 @@ __device__ int32_t dot(const uint4& w, const uint4& x, int32_t sum) {
   return __dp4a(static_cast<int>(w.w), static_cast<int>(x.w), sum);
 }
 
+// Asks for the start of a channel's weights: they are on their way while the codes are made.
+__device__ void prefetch_row(const int8_t* row, int64_t k, int lane) {
+  constexpr int kLine = 128;
+  for (int line = 0; line < 2; ++line) {
+    const int at = (line * 32 + lane) * kLine;
+    if (at < k) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
+  }
+}
+
 // R rows from first_row on; slab: codes held at a time, a multiple of 512 * U.
 template <int R, int P, int C>
 __global__ __launch_bounds__(kThreads) void linear_s8_dp4a(Args a, Weights b, int64_t first_row, int slab) {
@@ -53,6 +62,9 @@ __global__ __launch_bounds__(kThreads) void linear_s8_dp4a(Args a, Weights b, in
   extern __shared__ __align__(16) int8_t planes[];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t groups = (a.n + kWarps * C - 1) / (kWarps * C);
+  let_next_start();
+  for (int c = 0; c < C; ++c) prefetch_row(b.data + min((int64_t{blockIdx.x} * kWarps + warp) * C + c, a.n - 1) * b.stride, b.k, lane);
+  wait_for_previous();
   for (int64_t group = blockIdx.x; group < groups; group += gridDim.x) {
     const int64_t channel = (group * kWarps + warp) * C;
     const int8_t* w_at[C];
@@ -104,7 +116,7 @@ void launch(const Args& a, const Weights& b, const device::Launch& to, int64_t f
   int resident = 1;
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, static_cast<size_t>(R * P * slab));
   const int64_t groups = ceil_div(a.n, kWarps * C), blocks = std::min<int64_t>(groups, int64_t{resident} * to.multiprocessors);
-  kernel<<<static_cast<unsigned>(blocks), kThreads, R * P * slab, to.stream>>>(a, b, first_row, slab);
+  launch_early(kernel, blocks, kThreads, R * P * slab, to.stream, a, b, first_row, slab);
 }
 
 template <int P>

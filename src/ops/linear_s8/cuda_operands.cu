@@ -11,6 +11,7 @@ constexpr int kBlock = 256;
 template <int P, bool kVector>
 __global__ void split_codes(const int16_t* codes, int64_t codes_stride, int64_t rows, int64_t k, int8_t* planes, int64_t plane_rows,
                             int64_t k_stride) {
+  let_next_start();
   const int64_t pieces = k_stride / 16, piece = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (piece >= rows * pieces) return;
   const int64_t row = piece / pieces, at = piece % pieces * 16;

@@ -66,22 +66,24 @@ void finish_sums(const Args& a, const device::Launch& launch, const int32_t* sum
 // The exact sum of a 15-bit or an 8-bit linear from its planes' sums.
 ZU_HD inline int64_t join_planes(int32_t hi, int32_t lo) { return 128 * int64_t{hi} + lo; }
 
-// store() for channels `channel` and `channel + 1` of a row, as one access where y allows it.
-__device__ inline void store_pair(const Args& a, int64_t row, int64_t channel, int64_t first, int64_t second) {
-  if (a.output == Output::kBf16 && channel + 1 < a.n) {
-    uint16_t* const y = static_cast<uint16_t*>(a.y) + row * a.y_stride + channel;
-    if (reinterpret_cast<uintptr_t>(y) % 4 == 0) {
-      uint16_t pair[2];
-      const Args to{nullptr, 0, a.row_scales + row, 1, a.k, a.width, nullptr, 0, 2, a.channel_scales + channel,
-                    a.bias ? a.bias + channel : nullptr, Output::kBf16, pair, 2};
-      store(to, 0, 0, first);
-      store(to, 0, 1, second);
-      *reinterpret_cast<uint32_t*>(y) = pair[0] | static_cast<uint32_t>(pair[1]) << 16;
-      return;
-    }
-  }
-  store(a, row, channel, first);
-  if (channel + 1 < a.n) store(a, row, channel + 1, second);
+// A kernel launched with launch_early may start while the one ahead of it in the stream still runs. It calls wait_for_previous() before it
+// reads what others write or writes itself; a kernel that calls let_next_start() allows it to begin so early.
+__device__ inline void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ inline void let_next_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+template <class... Parameters, class... Arguments>
+void launch_early(void (*kernel)(Parameters...), int64_t blocks, int threads, int64_t shared_bytes, device::StreamHandle stream,
+                  Arguments&&... arguments) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
 }
 
 }  // namespace zeroulp::ops::linear_s8

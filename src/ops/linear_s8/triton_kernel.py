@@ -93,7 +93,7 @@ def linear_s8_triton(codes, weights, row_scales, channel_scales, bias, y, rows, 
         if output == "bf16":
             tl.store(at, bf16_bits(value), mask=inside)
         else:
-            tl.store(at, value, mask=inside)
+            tl.store(at, tl.where(value == value, value, float("nan")), mask=inside)  # every NaN as 0x7FC00000
 
 
 def compile_entry(planes, output, order):
