@@ -5,7 +5,7 @@
 #   conformance  every GPU kernel of every op against its reference          OUT/conformance.json
 #   digests      real models under models/ against the committed digests of the processor
 #   sanitizer    memcheck and racecheck over the fused kernels and the conformance cases     OUT/sanitizer.txt
-#   bench        decoding and prefill, beside PyTorch where it is installed   OUT/decode.json, OUT/peer.json
+#   bench        decoding and prefill, beside PyTorch where it is installed   OUT/decode.json, OUT/peer.json, OUT/linear.json, OUT/linear.md
 #
 # Without PART all of them; then OUT/README.md is made from what is there. Exit code 1 when a part fails.
 set -uo pipefail
@@ -87,6 +87,11 @@ part_bench() {
   local bench=$build/bench/bench_gpu
   [[ -x $bench ]] || bench=$build/bench_gpu
   "$bench" --json "$out/decode.json" || return 1
+  local linear=$build/bench/bench_cuda_linear libraries
+  [[ -x $linear ]] || linear=$build/bench_cuda_linear
+  # cuBLASLt, to measure beside, often comes with PyTorch.
+  libraries=$(python3 -c 'import pathlib, nvidia; print(":".join(str(p.parent) for f in nvidia.__path__ for p in pathlib.Path(f).rglob("libcublasLt.so.13")))' 2>/dev/null)
+  LD_LIBRARY_PATH=$libraries:${LD_LIBRARY_PATH:-} "$linear" "$out/linear.json" >"$out/linear.md" || return 1
   if python3 -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then
     python3 "$here/bench/peer_torch.py" --json "$out/peer.json"
   else

@@ -22,10 +22,9 @@ void wgmma(const Args& args, const device::Launch& launch);
 int64_t wgmma_workspace(const Args& args);
 void wgmma_splitk(const Args& args, const device::Launch& launch);
 int64_t wgmma_splitk_workspace(const Args& args);
-#if ZEROULP_CUTLASS
+// In builds that found the CUTLASS headers.
 void cutlass_sm90(const Args& args, const device::Launch& launch);
 int64_t cutlass_sm90_workspace(const Args& args);
-#endif
 // cuda_dp4a or wgmma, by the number of rows.
 void cuda(const Args& args, const device::Launch& launch);
 int64_t cuda_workspace(const Args& args);

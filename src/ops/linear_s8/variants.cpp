@@ -1,11 +1,9 @@
+#include "ops/linear_s8/cuda_cublaslt.h"
+#include "ops/linear_s8/cuda_triton.h"
 #include "ops/linear_s8/fast.h"
 #include "ops/linear_s8/foreign.h"
 #include "ops/linear_s8/reference.h"
 #include "ops/stage.h"
-#if ZEROULP_CUDA
-#include "ops/linear_s8/cuda_cublaslt.h"
-#include "ops/linear_s8/cuda_triton.h"
-#endif
 
 namespace zeroulp::ops::linear_s8 {
 
