@@ -45,8 +45,7 @@ Status Engine::make_ranks() {
     pool_ = std::make_unique<ThreadPool>(options_.threads);
     // Ranks take GPUs in turn, from the chosen one on; where there is one for each, they exchange by NCCL.
     const int gpus = device::count(), size = options_.exchange != nullptr ? options_.exchange->size() : options_.ranks;
-    DeviceDecoder::Options decoder{options_.device, options_.max_rows, options_.max_context, pages_.capacity(), size > 1 && size <= gpus, options_.graphs,
-                                   options_.device_linear};
+    DeviceDecoder::Options decoder{options_.device, options_.max_rows, options_.max_context, pages_.capacity(), size > 1 && size <= gpus, options_.graphs};
     // Joining NCCL is collective: every rank on a thread of its own.
     std::vector<std::unique_ptr<DeviceDecoder>> made(static_cast<size_t>(options_.ranks));
     std::vector<Status> done(made.size());
