@@ -1,4 +1,4 @@
-// Decoding and prefill on a GPU at the shapes of real models, weights from a seed: bench_gpu [SHAPE...] [--context N] [--json FILE].
+// Decoding and prefill on a GPU at the shapes of real models, weights from a seed: bench_gpu [SHAPE...] [--bits 8|15] [--context N] [--kernel NAME] [--json FILE].
 // A decoding step is the replay of its graph; the floor is the bytes of the linears' weights and of the KV cache at the bandwidth that this
 // GPU was just measured to read at. Before a time is taken the tokens are compared with those of another batch size.
 #include <fmt/format.h>
@@ -124,10 +124,12 @@ Result<int> run(int argc, char** argv) {
   std::vector<std::string> names;
   std::string json, kernel;
   int64_t context = 2048;
+  int bits = 0;  // both
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
     if (a == "--json" && i + 1 < argc) json = argv[++i];
     else if (a == "--kernel" && i + 1 < argc) kernel = argv[++i];
+    else if (a == "--bits" && i + 1 < argc) bits = std::atoi(argv[++i]);
     else if (a == "--context" && i + 1 < argc) context = std::atoll(argv[++i]);
     else names.push_back(a);
   }
@@ -141,6 +143,7 @@ Result<int> run(int argc, char** argv) {
   for (const Named& n : all_shapes()) {
     if (!names.empty() && std::find(names.begin(), names.end(), n.name) == names.end()) continue;
     for (const int width : {15, 8}) {
+      if (bits != 0 && bits != width) continue;
       ZU_TRY_ASSIGN(const Row r, measure(n, width, context, 0, bandwidth, kernel));
       table.row({r.name, std::to_string(r.width), std::to_string(r.context), fmt::format("{:.3f}", r.step_ms), fmt::format("{:.3f}", r.floor_ms),
                  fmt::format("{:.0f} %", 100 * r.floor_ms / r.step_ms), fmt::format("{:.3f}", r.wall_ms), std::to_string(r.nodes),
