@@ -188,36 +188,53 @@ void Decoder::quantize(const uint16_t* x, int64_t rows, int64_t k, int width, bo
   note_faults(rows, 1, layer, op);
 }
 
-void Decoder::run_linear(const ops::linear_s8::Args& args, bool by_threads_plant) {
-  if (by_threads_plant && options_.plant == Plant::kThreads && pool_.size() > 1 && args.output == Output::kBf16)
-    return planted::linear_bf16_partials(args, pool_.size());
-  pool_.parallel_for(args.n, 16, [&](int64_t begin, int64_t end, int) {
-    ops::linear_s8::Args part = args;
-    part.weights += begin * args.weights_stride;
-    part.channel_scales += begin;
-    if (part.bias) part.bias += begin;
-    part.n = end - begin;
-    const int64_t size = args.output == Output::kBf16 ? 2 : args.output == Output::kF32 ? 4 : 8;
-    part.y = static_cast<std::byte*>(args.y) + begin * size;
-    kernels_.linear_s8.run(part);
+void Decoder::run_linears(std::span<const ops::linear_s8::Args> linears) {
+  constexpr int64_t kGrain = 16;  // channels
+  const auto grains_of = [](const ops::linear_s8::Args& l) { return (l.n + kGrain - 1) / kGrain; };
+  int64_t grains = 0;
+  for (const ops::linear_s8::Args& l : linears) grains += grains_of(l);
+  pool_.parallel_for(grains, 1, [&](int64_t begin, int64_t end, int) {
+    for (const ops::linear_s8::Args& l : linears) {
+      const int64_t first = std::max<int64_t>(begin, 0) * kGrain, last = std::min(end * kGrain, l.n);
+      begin -= grains_of(l);
+      end -= grains_of(l);
+      if (first < last) kernels_.linear_s8.run(ops::linear_s8::channels(l, first, last));
+    }
   });
 }
 
-void Decoder::column_linear(const model::QuantizedLinear& l, Part part, int64_t rows, Output output, void* y, int64_t stride) {
-  run_linear({b_->codes.data(), l.k, b_->scales.data(), rows, l.k, l.width, l.codes + part.begin * l.k, l.k, part.size(),
-              l.scales + part.begin, l.bias ? l.bias + part.begin : nullptr, output, y, stride},
-             false);
+ops::linear_s8::Args Decoder::linear_args(const model::QuantizedLinear& l, Part part, int64_t rows, Output output, void* y,
+                                          int64_t stride) const {
+  return {b_->codes.data(), l.k, b_->scales.data(), rows, l.k, l.width, l.codes + part.begin * l.k, l.k, part.size(),
+          l.scales + part.begin, l.bias ? l.bias + part.begin : nullptr, output, y, stride};
+}
+
+void Decoder::project(std::span<const Projection> projections, const uint16_t* x, int64_t rows, int64_t layer, const char* op) {
+  for (size_t i = 0; i < projections.size();) {
+    const int width = projections[i].linear.width;
+    const int64_t k = projections[i].linear.k;
+    ops::linear_s8::Args linears[model::kLinearsPerLayer];
+    size_t count = 0;
+    quantize(x, rows, k, width, false, layer, op);
+    for (; i < projections.size() && projections[i].linear.width == width; ++i) {
+      const Projection& p = projections[i];
+      if (capture) capture(layer, p.role, rows, k, x);
+      linears[count++] = linear_args(p.linear, p.part, rows, Output::kBf16, p.y, p.part.size());
+    }
+    run_linears({linears, count});
+  }
 }
 
 void Decoder::row_linear(const model::QuantizedLinear& l, Part part, int64_t rows, uint16_t* y) {
   ops::linear_s8::Args args{b_->codes.data(), part.size(), b_->scales.data(), rows, part.size(), l.width, l.codes + part.begin, l.k, l.n,
                             l.scales, l.bias, Output::kBf16, y, l.n};
-  if (exchange_ == nullptr) return run_linear(args, true);
+  if (exchange_ == nullptr && options_.plant == Plant::kThreads && pool_.size() > 1) return planted::linear_bf16_partials(args, pool_.size());
+  if (exchange_ == nullptr) return run_linears({&args, 1});
   args.output = Output::kPartial;
   args.y = b_->sums.data();
   const std::span<int64_t> sums(b_->sums.data(), static_cast<size_t>(rows * l.n));
   if (part.size() > 0)
-    run_linear(args, false);
+    run_linears({&args, 1});
   else
     std::fill(sums.begin(), sums.end(), 0);
   if (options_.plant == Plant::kTensorParallel) planted::round_sums_to_bf16(sums);
@@ -239,14 +256,11 @@ void Decoder::attention_part(const Plan& plan, const RopeTable& rope, int64_t la
   const int64_t rows = plan.rows(), d = config_.head_dim, q_size = heads_.size() * d, kv_size = kv_.size() * d;
   norm(b_->x.data(), w.input_norm, b_->h.data(), plan);
   const Part q_part{heads_.begin * d, heads_.end * d}, kv_part_{kv_.begin * d, kv_.end * d};
-  const auto project = [&](LinearRole role, Part part, std::vector<uint16_t>& out) {
-    if (capture) capture(layer, role, rows, config_.hidden, b_->h.data());
-    quantize(b_->h.data(), rows, config_.hidden, w[role].width, false, layer, "input of q, k, v");
-    column_linear(w[role], part, rows, Output::kBf16, out.data(), part.size());
-  };
-  project(LinearRole::kQ, q_part, b_->q);
-  project(LinearRole::kK, kv_part_, b_->k);
-  project(LinearRole::kV, kv_part_, b_->v);
+  const auto& q = w[LinearRole::kQ], &k = w[LinearRole::kK], &v = w[LinearRole::kV];
+  const Projection projections[] = {{q, LinearRole::kQ, q_part, b_->q.data()},
+                                    {k, LinearRole::kK, kv_part_, b_->k.data()},
+                                    {v, LinearRole::kV, kv_part_, b_->v.data()}};
+  project(projections, b_->h.data(), rows, layer, "input of q, k, v");
   if (config_.qk_norm) {
     head_norm(b_->q.data(), heads_.size(), w.q_norm + heads_.begin * d, rows);
     head_norm(b_->k.data(), kv_.size(), w.k_norm + kv_.begin * d, rows);
@@ -321,14 +335,10 @@ void Decoder::mlp_part(const Plan& plan, int64_t layer) {
   const model::QuantizedLayer& w = model_.layers()[static_cast<size_t>(layer)];
   const int64_t rows = plan.rows(), inner = inner_.size();
   norm(b_->x.data(), w.post_norm, b_->h.data(), plan);
-  const auto project = [&](LinearRole role, std::vector<uint16_t>& out) {
-    if (capture) capture(layer, role, rows, config_.hidden, b_->h.data());
-    quantize(b_->h.data(), rows, config_.hidden, w[role].width, false, layer, "input of gate, up");
-    column_linear(w[role], inner_, rows, Output::kBf16, out.data(), inner);
-  };
-  project(LinearRole::kGate, b_->gate);
-  project(LinearRole::kUp, b_->up);
-  pool_.parallel_for(rows * inner, 1024, [&](int64_t begin, int64_t end, int) {
+  const Projection projections[] = {{w[LinearRole::kGate], LinearRole::kGate, inner_, b_->gate.data()},
+                                    {w[LinearRole::kUp], LinearRole::kUp, inner_, b_->up.data()}};
+  project(projections, b_->h.data(), rows, layer, "input of gate, up");
+  pool_.parallel_for(rows * inner, 4096, [&](int64_t begin, int64_t end, int) {
     kernels_.silu_mul.run({b_->gate.data() + begin, b_->up.data() + begin, end - begin, b_->gate.data() + begin});
   });
   if (capture) capture(layer, LinearRole::kDown, rows, inner, b_->gate.data());
@@ -349,10 +359,12 @@ Result<const float*> Decoder::head(const Plan& plan, int64_t first, int64_t coun
   quantize(b_->head_x.data(), count, d, model_.head().width, false, config_.layers, "input of the head");
   if (fault_.any && fault_.layer == config_.layers) fault_.row = plan.wanted[static_cast<size_t>(first + fault_.row)];
   if (exchange_ == nullptr) {
-    column_linear(model_.head(), vocab_, count, Output::kF32, b_->logits.data(), config_.vocab);
+    const auto linear = linear_args(model_.head(), vocab_, count, Output::kF32, b_->logits.data(), config_.vocab);
+    run_linears({&linear, 1});
     return static_cast<const float*>(b_->logits.data());
   }
-  column_linear(model_.head(), vocab_, count, Output::kF32, b_->local_logits.data(), vocab_.size());
+  const auto linear = linear_args(model_.head(), vocab_, count, Output::kF32, b_->local_logits.data(), vocab_.size());
+  run_linears({&linear, 1});
   std::vector<int64_t> counts;
   for (int r = 0; r < exchange_->size(); ++r) counts.push_back(part_of(config_.vocab, r, exchange_->size()).size() * count);
   exchange_->gather({b_->local_logits.data(), static_cast<size_t>(vocab_.size() * count)}, counts, {b_->gathered.data(), static_cast<size_t>(config_.vocab * count)});

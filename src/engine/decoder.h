@@ -74,6 +74,7 @@ class RankDecoder {
 
 class Decoder : public RankDecoder {
  public:
+  using LinearRole = model::LinearRole;
   struct Options {
     int64_t max_rows = 512;
     int64_t pages = 64;
@@ -112,11 +113,21 @@ class Decoder : public RankDecoder {
   void head_norm(uint16_t* x, int64_t heads, const uint16_t* weights, int64_t rows);
   // Quantises x [rows, k] unless the codes at hand are of this x and width already.
   void quantize(const uint16_t* x, int64_t rows, int64_t k, int width, bool sharded, int64_t layer, const char* op);
-  // y [rows, part of n] from the codes at hand; the linear's output channels [part) are this rank's.
-  void column_linear(const model::QuantizedLinear& linear, Part part, int64_t rows, ops::linear_s8::Output output, void* y, int64_t stride);
+  // Linears of one input, each to y [rows, part]: this rank's output channels.
+  struct Projection {
+    const model::QuantizedLinear& linear;
+    LinearRole role;
+    Part part;
+    uint16_t* y;
+  };
+  void project(std::span<const Projection> projections, const uint16_t* x, int64_t rows, int64_t layer, const char* op);
   // y [rows, n]: this rank has the inputs [part); the exact sums are exchanged.
   void row_linear(const model::QuantizedLinear& linear, Part part, int64_t rows, uint16_t* y);
-  void run_linear(const ops::linear_s8::Args& args, bool by_threads_plant);
+  // The codes at hand through output channels [part) of a linear.
+  ops::linear_s8::Args linear_args(const model::QuantizedLinear& linear, Part part, int64_t rows, ops::linear_s8::Output output, void* y,
+                                   int64_t stride) const;
+  // Linears of the same rows, shared by the threads as if they were one.
+  void run_linears(std::span<const ops::linear_s8::Args> linears);
   void add_residual(const uint16_t* y, int64_t count);
   void note_faults(int64_t flags, int64_t flags_per_row, int64_t layer, const char* op);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/host_device.h"
@@ -34,6 +35,17 @@ struct Args {
   int64_t y_stride;
 };
 using Fn = void(const Args&);
+
+// The same linear over output channels [first, last) alone.
+inline Args channels(Args a, int64_t first, int64_t last) {
+  const int64_t bytes = a.output == Output::kBf16 ? 2 : a.output == Output::kF32 ? 4 : 8;
+  a.weights += first * a.weights_stride;
+  a.channel_scales += first;
+  if (a.bias) a.bias += first;
+  a.n = last - first;
+  a.y = static_cast<std::byte*>(a.y) + first * bytes;
+  return a;
+}
 
 // y = mul(sA, mul(sB, f)), with bias fma(sA, mul(sB, f), b); f = i2f(acc), ONE rounding whatever acc's width.
 ZU_HD inline float epilogue(float f, float sa, float sb, const float* bias) {
