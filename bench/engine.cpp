@@ -134,6 +134,14 @@ class Runner {
   Clock::time_point logits_at_;
 };
 
+// Products of bytes that a token costs in the layers' linears: two for each weight where inputs have 15 bits.
+int64_t layer_products(const model::QuantizedModel& model) {
+  int64_t products = 0;
+  for (const model::QuantizedLayer& layer : model.layers())
+    for (const model::QuantizedLinear& l : layer.linears) products += l.n * l.k * (l.width == 15 ? 2 : 1);
+  return products;
+}
+
 int64_t peak_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -164,8 +172,9 @@ Result<std::string> run(const Options& o) {
     ZU_TRY(first.run());
   }
   const double first_token = seconds_between(start, Clock::now());
-  std::string out = fmt::format("{{\"identity\": \"{}\", \"kernels\": \"{}\", \"threads\": {}, \"weight_bytes\": {}, \"load_s\": {}, \"first_token_s\": {}",
-                                model.identity(), fmt::join(engine->kernels().names(), " "), o.threads, model.weight_bytes(), load, first_token);
+  std::string out = fmt::format("{{\"identity\": \"{}\", \"kernels\": \"{}\", \"threads\": {}, \"weight_bytes\": {}, \"layer_products\": {}, \"load_s\": {}, \"first_token_s\": {}",
+                                model.identity(), fmt::join(engine->kernels().names(), " "), o.threads, model.weight_bytes(), layer_products(model), load,
+                                first_token);
   out += ", \"cells\": [";
   for (const Cell& cell : cells) {
     std::vector<double> seconds;

@@ -85,6 +85,16 @@ struct Decoder::Buffers {
     int64_t chunk, kv_head, first_row, rows;
   };
   std::vector<Task> tasks;
+  std::vector<std::byte> scratch;  // of kernels: parts of scratch_bytes each, from a multiple of 64 on
+  int64_t scratch_bytes = 0;
+
+  void reserve_scratch(int64_t bytes, int parts) {
+    scratch_bytes = (bytes + 63) / 64 * 64;
+    scratch.resize(static_cast<size_t>(scratch_bytes * parts + 64));
+  }
+  std::byte* scratch_of(int part) {
+    return scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64 + scratch_bytes * part;
+  }
 };
 
 namespace {
@@ -112,6 +122,12 @@ Decoder::Decoder(const model::QuantizedModel& m, const ops::Kernels& kernels, Ex
   const int64_t d = config_.head_dim;
   b_ = std::make_unique<Buffers>(config_, options.max_rows, heads_.size() * d, kv_.size() * d, inner_.size(), vocab_.size(), exchange != nullptr,
                                  options.pages * page_bytes_);
+  const int64_t rows = std::max(options.max_rows, kHeadRows), widest = std::max({config_.hidden, heads_.size() * d, inner_.size()});
+  int64_t scratch = ops::linear_s8::scratch_bytes(rows, widest);
+  for (const auto& layout : layouts_) scratch = std::max(scratch, ops::attention::scratch_bytes(layout));
+  b_->reserve_scratch(scratch, threads);
+  b_->tasks.reserve(Buffers::n(options.max_rows, kv_.size()));
+  b_->page_pointers.reserve(Buffers::n(options.max_rows, options.max_context / ops::kv_cache::kBlock + 1));
 }
 
 Decoder::~Decoder() = default;
@@ -119,6 +135,10 @@ Decoder::~Decoder() = default;
 std::byte* Decoder::page_block(int32_t page, int64_t layer, int64_t local_head) {
   const int64_t block = (layout(layer).bytes() + 63) / 64 * 64;
   return b_->arena.data() + page * page_bytes_ + layer_offsets_[static_cast<size_t>(layer)] + local_head * block;
+}
+
+void Decoder::copy_page(int32_t from, int32_t to) {
+  std::memcpy(page_block(to, 0, 0), page_block(from, 0, 0), static_cast<size_t>(page_bytes_));
 }
 
 Status Decoder::forward(const Plan& plan, const RopeTable& rope) {
@@ -188,17 +208,30 @@ void Decoder::quantize(const uint16_t* x, int64_t rows, int64_t k, int width, bo
   note_faults(rows, 1, layer, op);
 }
 
+// Threads share the channels, and with many rows the rows too, since a kernel packs all rows that it is given.
 void Decoder::run_linears(std::span<const ops::linear_s8::Args> linears) {
-  constexpr int64_t kGrain = 16;  // channels
+  constexpr int64_t kGrain = 16;       // channels
+  constexpr int64_t kLeastRows = 128;  // of a part
   const auto grains_of = [](const ops::linear_s8::Args& l) { return (l.n + kGrain - 1) / kGrain; };
-  int64_t grains = 0;
+  const int64_t rows = linears.front().rows;
+  int64_t row_parts = 1, grains = 0;
+  for (int64_t parts = 2; parts <= pool_.size(); ++parts)
+    if (pool_.size() % parts == 0 && rows >= parts * kLeastRows) row_parts = parts;
+  const int64_t part_rows = (rows / row_parts + 31) / 32 * 32;
   for (const ops::linear_s8::Args& l : linears) grains += grains_of(l);
-  pool_.parallel_for(grains, 1, [&](int64_t begin, int64_t end, int) {
-    for (const ops::linear_s8::Args& l : linears) {
-      const int64_t first = std::max<int64_t>(begin, 0) * kGrain, last = std::min(end * kGrain, l.n);
-      begin -= grains_of(l);
-      end -= grains_of(l);
-      if (first < last) kernels_.linear_s8.run(ops::linear_s8::channels(l, first, last));
+  pool_.parallel_for(row_parts * grains, 1, [&](int64_t begin, int64_t end, int worker) {
+    for (int64_t part = begin / grains; part * grains < end; ++part) {
+      const int64_t first_row = std::min(rows, part * part_rows), last_row = part + 1 == row_parts ? rows : std::min(rows, first_row + part_rows);
+      int64_t first_grain = std::max<int64_t>(0, begin - part * grains), last_grain = std::min(grains, end - part * grains);
+      for (const ops::linear_s8::Args& l : linears) {
+        const int64_t first = std::max<int64_t>(first_grain, 0) * kGrain, last = std::min(last_grain * kGrain, l.n);
+        first_grain -= grains_of(l);
+        last_grain -= grains_of(l);
+        if (first >= last || first_row >= last_row) continue;
+        ops::linear_s8::Args work = ops::linear_s8::channels(ops::linear_s8::rows(l, first_row, last_row), first, last);
+        work.scratch = b_->scratch_of(worker);
+        kernels_.linear_s8.run(work);
+      }
     }
   });
 }
@@ -308,10 +341,15 @@ void Decoder::attend(const Plan& plan, int64_t layer) {
   const std::optional<int64_t> window = config_.window[static_cast<size_t>(layer)];
   b_->tasks.clear();
   for (size_t c = 0; c < plan.chunks.size(); ++c)
-    for (int64_t head = 0; head < kv_.size(); ++head)
-      for (int64_t row = 0; row < plan.chunks[c].rows; row += kTaskRows)
-        b_->tasks.push_back({static_cast<int64_t>(c), head, row, std::min(kTaskRows, plan.chunks[c].rows - row)});
-  pool_.parallel_for(static_cast<int64_t>(b_->tasks.size()), 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t head = 0; head < kv_.size(); ++head) {
+      // First and last rows by turns: later ones see more keys, and threads take consecutive tasks.
+      const int64_t rows = plan.chunks[c].rows, count = (rows + kTaskRows - 1) / kTaskRows;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t row = (i % 2 == 0 ? i / 2 : count - 1 - i / 2) * kTaskRows;
+        b_->tasks.push_back({static_cast<int64_t>(c), head, row, std::min(kTaskRows, rows - row)});
+      }
+    }
+  pool_.parallel_for(static_cast<int64_t>(b_->tasks.size()), 1, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t t = begin; t < end; ++t) {
       const Buffers::Task& task = b_->tasks[static_cast<size_t>(t)];
       const Plan::Chunk& c = plan.chunks[static_cast<size_t>(task.chunk)];
@@ -325,7 +363,7 @@ void Decoder::attend(const Plan& plan, int64_t layer) {
                               ops::attention::score_constant(d, layout(layer).key_width), b_->q_codes.data() + row * q_size + head * d, q_size,
                               b_->q_scales.data() + row * heads_.size() + head, heads_.size(), b_->page_pointers.data() + pages_before,
                               page_block(0, layer, task.kv_head) - page_block(0, 0, 0), b_->att.data() + row * q_size + head * d, q_size,
-                              b_->faults.data() + row * kv_.size() + task.kv_head, kv_.size()});
+                              b_->faults.data() + row * kv_.size() + task.kv_head, kv_.size(), b_->scratch_of(worker)});
     }
   });
   note_faults(plan.rows() * kv_.size(), kv_.size(), layer, "attention");

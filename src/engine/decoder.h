@@ -68,6 +68,8 @@ class RankDecoder {
   // Logits of wanted rows [first, first + count) of the last plan, count <= head_rows(): fp32 [count, vocab] in host memory.
   virtual Result<const float*> head(const Plan& plan, int64_t first, int64_t count) = 0;
   virtual int64_t head_rows() const = 0;
+  // Puts the bytes of one page of the cache into another, before the next pass.
+  virtual void copy_page(int32_t from, int32_t to) = 0;
   // The first fault of any rank since the last call; `any` is the same on all ranks.
   virtual Fault take_fault() = 0;
 };
@@ -77,6 +79,7 @@ class Decoder : public RankDecoder {
   using LinearRole = model::LinearRole;
   struct Options {
     int64_t max_rows = 512;
+    int64_t max_context = 4096;
     int64_t pages = 64;
     Plant plant = Plant::kNone;
   };
@@ -85,9 +88,11 @@ class Decoder : public RankDecoder {
   Decoder(const model::QuantizedModel& model, const ops::Kernels& kernels, Exchange* exchange, int threads, const Options& options);
   ~Decoder() override;
 
+  // Without an exchange these allocate nothing.
   Status forward(const Plan& plan, const RopeTable& rope) override;
   Result<const float*> head(const Plan& plan, int64_t first, int64_t count) override;
   int64_t head_rows() const override { return kHeadRows; }
+  void copy_page(int32_t from, int32_t to) override;
   Fault take_fault() override;
 
   std::byte* page_block(int32_t page, int64_t layer, int64_t local_head);

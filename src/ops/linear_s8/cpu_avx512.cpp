@@ -8,34 +8,23 @@
 // that a vector holds 4 codes of 16 channels; sums then need no work across lanes.
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "ops/linear_s8/fast.h"
-#include "ops/simd_avx512.h"
+#include "ops/linear_s8/sums_avx512.h"
 
 #if defined(__x86_64__)
 namespace zeroulp::ops::linear_s8 {
 namespace {
 
-constexpr int64_t kVector = 64;           // bytes
 constexpr int64_t kPanel = 64;            // few rows: channels whose sums wait for the epilogue
 constexpr int64_t kFewRows = 5;          // up to here packing the weights does not pay
 constexpr int64_t kChunkBytes = 1 << 20;  // activation planes that are worked on together: they stay in the second-level cache
-constexpr int64_t kNarrowK = 1040;        // up to here 128 * hi + lo stays inside int32
-static_assert(kNarrowK * 16256 * 127 < (int64_t{1} << 31));
-
-// Memory of one thread, kept between calls.
-int8_t* scratch(std::vector<int8_t>& memory, int64_t bytes) {
-  if (static_cast<int64_t>(memory.size()) < bytes + kVector) memory.resize(static_cast<size_t>(bytes + kVector));
-  const auto address = reinterpret_cast<uintptr_t>(memory.data());
-  return memory.data() + (kVector - address % kVector) % kVector;
-}
 
 // Some rows' codes as int8 planes: [row][plane][padded], zero behind k.
 struct Planes {
   int8_t* bytes;
   int64_t padded;                 // an odd multiple of 64, so that rows do not fall on the same cache sets
-  std::vector<int32_t>& offsets;  // [row][plane]: 128 * sum(plane)
+  int32_t* offsets;               // [row][plane]: 128 * sum(plane)
 };
 
 ZU_TARGET_AVX512 void pack_row(const int16_t* codes, int64_t k, int planes, int64_t padded, int8_t* out, int32_t* offsets) {
@@ -59,10 +48,9 @@ ZU_TARGET_AVX512 void pack_row(const int16_t* codes, int64_t k, int planes, int6
 }
 
 void pack_rows(const Args& a, int64_t row, int64_t count, int planes, const Planes& to) {
-  to.offsets.resize(static_cast<size_t>(count * planes));
   for (int64_t r = 0; r < count; ++r)
     pack_row(a.codes + (row + r) * a.codes_stride, a.k, planes, to.padded, to.bytes + r * planes * to.padded,
-             to.offsets.data() + r * planes);
+             to.offsets + r * planes);
 }
 
 // linear_s8::store for `count` channels of one row from the sums of its planes: hi[count], and lo[count] behind it at `to_lo`.
@@ -84,10 +72,7 @@ ZU_TARGET_AVX512 void store_row(const Args& a, int64_t row, int64_t channel, int
                                P == 2 ? avx512::join_planes_high(hi, lo, 7) : avx512::join_planes_high(none, hi, 0));
       continue;
     }
-    const __m512 f = P == 1            ? _mm512_cvtepi32_ps(hi)
-                     : a.k <= kNarrowK ? _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(hi, 7), lo))
-                                       : avx512::i2f_planes(hi, lo, 7);
-    const __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, a.channel_scales + channel + c), f);
+    const __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, a.channel_scales + channel + c), i2f_sums<P>(a.k, hi, lo));
     const __m512 y =
         a.bias ? _mm512_fmadd_ps(sa, scaled, _mm512_maskz_loadu_ps(lanes, a.bias + channel + c)) : _mm512_mul_ps(sa, scaled);
     if (a.output == Output::kBf16)
@@ -157,7 +142,7 @@ void dot_rows(const Args& a, const Planes& planes) {
       const int64_t rows = std::min(kRows, a.rows - row);
       const auto dots = rows == 1 ? dot_panel<P> : dot_panel<2 * P>;
       alignas(64) int32_t sums[kRows * P * kPanel];
-      dots(a, planes.bytes + row * P * planes.padded, planes.padded, planes.offsets.data() + row * P,
+      dots(a, planes.bytes + row * P * planes.padded, planes.padded, planes.offsets + row * P,
            a.weights + first * a.weights_stride, apart, run, sums);
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t s = 0; s < (apart == 0 ? 1 : kStreams); ++s)
@@ -223,7 +208,7 @@ void panel_rows(const Args& a, int64_t row, int64_t count, int64_t channel, int6
   const auto sweep = [&](auto tiles, int64_t rows) {
     const int64_t times = (count - r) / rows;
     tiles(a, row + r, times, channel, channels, planes.bytes + r * P * planes.padded, planes.padded,
-          planes.offsets.data() + r * P, weights);
+          planes.offsets + r * P, weights);
     r += times * rows;
   };
   sweep(panel_tiles<P, 12>, 12 / P);
@@ -233,20 +218,29 @@ void panel_rows(const Args& a, int64_t row, int64_t count, int64_t channel, int6
   sweep(panel_tiles<P, P>, 1);
 }
 
+int64_t padded_k(int64_t k) { return round_up(k, kVector) | kVector; }
+
+// Rows that are worked on together.
+int64_t chunk_rows(int64_t rows, int64_t k, int64_t planes) {
+  if (rows <= kFewRows) return rows;
+  return std::min(rows, std::max<int64_t>(2, kChunkBytes / (12 * padded_k(k))) * (12 / planes));
+}
+
+int64_t scratch_bytes_of(int64_t rows, int64_t k, int64_t planes) {
+  const int64_t vectors = chunk_rows(rows, k, planes) * planes;
+  return (vectors + 32) * padded_k(k) + round_up(vectors * 4, kVector);
+}
+
 template <int P>
 void run(const Args& a) {
-  static thread_local std::vector<int8_t> planes_memory, weights_memory;
-  static thread_local std::vector<int32_t> offsets_memory;
-  const int64_t padded = ((a.k + kVector - 1) / kVector * kVector) | kVector;
-  const bool few = a.rows <= kFewRows;
-  const int64_t tiles = std::max<int64_t>(2, kChunkBytes / (12 * padded));
-  const int64_t chunk = few ? a.rows : std::min(a.rows, tiles * (12 / P));
-  const Planes planes{scratch(planes_memory, chunk * P * padded), padded, offsets_memory};
-  if (few) {
+  const int64_t padded = padded_k(a.k), chunk = chunk_rows(a.rows, a.k, P);
+  auto* memory = reinterpret_cast<int8_t*>(scratch(a, scratch_bytes_of(a.rows, a.k, P)));
+  int8_t* const weights = memory + chunk * P * padded;
+  const Planes planes{memory, padded, reinterpret_cast<int32_t*>(weights + 32 * padded)};
+  if (a.rows <= kFewRows) {
     pack_rows(a, 0, a.rows, P, planes);
     return dot_rows<P>(a, planes);
   }
-  int8_t* weights = scratch(weights_memory, 32 * padded);
   for (int64_t row = 0; row < a.rows; row += chunk) {
     const int64_t count = std::min(chunk, a.rows - row);
     pack_rows(a, row, count, P, planes);
@@ -259,6 +253,8 @@ void run(const Args& a) {
 }
 
 }  // namespace
+
+int64_t avx512_vnni_scratch_bytes(int64_t rows, int64_t k) { return std::max(scratch_bytes_of(rows, k, 1), scratch_bytes_of(rows, k, 2)); }
 
 void avx512_vnni(const Args& a) { a.width == 15 ? run<2>(a) : run<1>(a); }
 
