@@ -44,7 +44,7 @@ def run(command, env=None):
 
 class Zeroulp:
     def __init__(self, model, profile, kernel):
-        self.name = f"zeroulp {profile}"
+        self.name = f"zeroulp {profile}" + (f" {kernel}" if kernel else "")
         self.kernel = kernel
         self.folder = ROOT / f"models/{model}-{profile}-bench"
         if not (self.folder / "zeroulp.json").exists():
@@ -110,6 +110,13 @@ class LlamaCpp:
         return {c["cell"]: (c["tokens"], statistics.median(c["seconds"])) for c in out["cells"]}
 
 
+def record_reference(engine, cells):
+    out = json.loads(run([ENGINE, engine.folder, *cells, "--repeats", 1, "--steps", STEPS, "--kernel", "reference", "--threads", os.cpu_count()]))
+    known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
+    known.setdefault(out["identity"], {}).update({f"{c['cell']} steps {STEPS}": c["digest"] for c in out["cells"]})
+    KNOWN.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
 def interval(ours, theirs):
     """95 % interval of the ratio of medians, bootstrap over processes with a fixed seed."""
     rng = random.Random(1)
@@ -119,12 +126,12 @@ def interval(ours, theirs):
 
 
 
-def measure_model(model, threads, cells, builds, kernel, report):
-    ours = [Zeroulp(model, profile, kernel) for profile in PROFILES]
+def measure_model(model, threads, cells, builds, args, report):
+    ours = [Zeroulp(model, profile, kernel) for kernel in args.kernel.split(",") for profile in PROFILES]
     theirs = [LlamaCpp(build, model) for build in builds]
     speeds = {}  # (name, cell) -> tokens/s per process
-    order = [ours, theirs, theirs, ours] * PROCESSES
-    for side in order[:2 * PROCESSES]:
+    order = [ours, theirs, theirs, ours] * args.processes
+    for side in order[:2 * args.processes]:
         for one in side:
             for cell, (tokens, seconds) in one.measure(cells, threads).items():
                 speeds.setdefault((one.name, cell), []).append(tokens / seconds)
@@ -176,23 +183,29 @@ def main():
     parser.add_argument("--threads", default=",".join(str(t) for t in sorted({1, 2, os.cpu_count()})))
     parser.add_argument("--cells", help="these cells instead")
     parser.add_argument("--builds", default="", help="llama.cpp builds: avx2, avx512, amx; default: the widest that runs here")
-    parser.add_argument("--kernel", default="", help="zeroulp's kernels; default: the fastest")
+    parser.add_argument("--processes", type=int, default=PROCESSES, help="of each engine")
+    parser.add_argument("--kernel", default="", help="zeroulp's kernels, one or several; default: the fastest")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--record-reference", action="store_true", help=f"compute the cells with the reference kernels into {KNOWN.name} first (minutes)")
     args = parser.parse_args()
     flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
     best = "amx" if "amx_int8" in flags else "avx512" if "avx512_vnni" in flags else "avx2"
     builds = args.builds.split(",") if args.builds else [best]
     cells = args.cells.split(",") if args.cells else CORE + (FULL if args.full else [])
     threads = [int(t) for t in args.threads.split(",")]
-    commit = run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"]).strip()
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip() or "unknown"
     report = {"schema": "zeroulp.bench-cpu/1", "commit": commit, "command": "bench/cpu.py " + " ".join(sys.argv[1:]),
               "cpu": next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "unknown"),
               "llama_cpp": (ROOT / ".cache/llama.cpp/source.txt").read_text().strip(), "load_average_before": os.getloadavg(),
               "ceilings": [], "cells": [], "engines": []}
     print(f"{report['cpu']}, {os.cpu_count()} hardware threads, commit {commit}; load average {os.getloadavg()[0]:.1f}\n"
           f"llama.cpp: {report['llama_cpp']}")
+    if args.record_reference:
+        for model in args.models.split(","):
+            for profile in PROFILES:
+                record_reference(Zeroulp(model, profile, "reference"), cells)
     start = time.monotonic()
-    bad = sum(measure_model(m, t, cells, builds, args.kernel, report) for m in args.models.split(",") for t in threads)
+    bad = sum(measure_model(m, t, cells, builds, args, report) for m in args.models.split(",") for t in threads)
     report["load_average_after"] = os.getloadavg()
     say(f"measured in {time.monotonic() - start:.0f} s; load average now {os.getloadavg()[0]:.1f}")
     if args.json:
