@@ -75,6 +75,22 @@ Result<MappedFile> MappedFile::open(const fs::path& path) {
   return file;
 }
 
+Result<MappedFile> MappedFile::filled(const fs::path& path, size_t size, const std::function<Status(std::span<std::byte>)>& fill) {
+  MappedFile file;
+  file.path_ = path;
+  if (size == 0) {
+    ZU_TRY(fill({}));
+    return file;
+  }
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return unavailable(fmt::format("{}: needs {} bytes of memory, which are not there", path.string(), size));
+  file.data_ = static_cast<const std::byte*>(data);
+  file.size_ = size;
+  ZU_TRY(fill({static_cast<std::byte*>(data), size}));
+  if (::mprotect(data, size, PROT_READ) != 0) return system_error("cannot protect the memory of", path, errno);
+  return file;
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
@@ -143,6 +159,17 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return system_error("cannot write", path_, errno);
     bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+Status AtomicFile::rewrite(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_error("cannot write", path_, errno);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
   }
   return {};
 }

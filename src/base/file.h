@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,9 @@ namespace zeroulp {
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);
+  // Memory of `size` bytes that `fill` writes once, in place of a file's content; `path` says where it came from.
+  static Result<MappedFile> filled(const std::filesystem::path& path, size_t size,
+                                   const std::function<Status(std::span<std::byte>)>& fill);
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -45,6 +49,8 @@ class AtomicFile {
 
   Status write(std::span<const std::byte> bytes);
   Status write(std::string_view text);
+  // Replaces bytes that have been written already.
+  Status rewrite(uint64_t offset, std::span<const std::byte> bytes);
   Status commit();
 
  private:

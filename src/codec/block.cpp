@@ -86,6 +86,8 @@ Fault decode_windows(const Kernels& kernels, const Coding& coding, const Entry& 
     if (raw_symbols[i] >= symbols) return Fault::kSymbol;
   if (!zero(payload + size, payload + e.size)) return Fault::kPadding;
 
+  std::memcpy(s.left2(), raw_symbols, escapes);  // where kernels may read on
+  raw_symbols = s.left2();
   if (w.bits2 != 0) {
     kernels.decode(s.codes2(), opened, second_window(e.mode, e.base, e.shift), raw_symbols, s.left1());
     raw_symbols = s.left1();

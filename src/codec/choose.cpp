@@ -13,10 +13,16 @@ uint32_t inside(const Sums& sums, int begin, int width) {
   return sums[static_cast<size_t>(begin + width)] - sums[static_cast<size_t>(begin)];
 }
 
-// The lowest begin in [first, last] whose window holds most.
-int fullest(const Sums& sums, int width, int first, int last) {
+// The symbols that occur: [low, high].
+struct Range {
+  int low, high;
+};
+
+// The lowest begin in [first, last] whose window holds most. Windows that touch no symbol need no look, and before the first that
+// does all are equal.
+int fullest(const Sums& sums, Range occur, int width, int first, int last) {
   int best = first;
-  for (int begin = first + 1; begin <= last; ++begin)
+  for (int begin = std::max(first + 1, occur.low - width + 1), end = std::min(last, occur.high); begin <= end; ++begin)
     if (inside(sums, begin, width) > inside(sums, best, width)) best = begin;
   return best;
 }
@@ -28,14 +34,18 @@ Choice choose(const uint32_t* histogram, uint32_t samples, int exponent_bits, Le
   Sums sums{};
   for (int s = 0; s < symbols; ++s) sums[static_cast<size_t>(s) + 1] = sums[static_cast<size_t>(s)] + histogram[s];
 
+  Range occur = {0, symbols - 1};
+  while (occur.low < occur.high && histogram[occur.low] == 0) ++occur.low;
+  while (occur.high > occur.low && histogram[occur.high] == 0) --occur.high;
+
   Choice choice;
   uint32_t least = UINT32_MAX;
   const Mode last = level == Level::kFast ? Mode::kW4 : Mode::kT33;
   for (uint8_t m = static_cast<uint8_t>(Mode::kW4); m <= static_cast<uint8_t>(last); ++m) {
     const Windows w = windows_of(static_cast<Mode>(m));
     const int both = w.width1 + w.width2;
-    const int first = fullest(sums, w.width1, 0, symbols - 1 - w.width1);
-    const int base = fullest(sums, both, std::max(0, first - w.width2), std::min(first, symbols - 1 - both));
+    const int first = fullest(sums, occur, w.width1, 0, symbols - 1 - w.width1);
+    const int base = fullest(sums, occur, both, std::max(0, first - w.width2), std::min(first, symbols - 1 - both));
     const uint32_t bits = estimated_bits(w, samples, inside(sums, first, w.width1), inside(sums, base, both));
     if (bits < least) {
       least = bits;

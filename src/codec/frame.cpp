@@ -90,15 +90,8 @@ class FrameWriter {
   }
 
   uint64_t close() {
-    Header h;
-    h.type = options_.type;
-    h.flags = static_cast<uint16_t>((options_.hashes ? kFlagHashes : 0) | (pages_.valid.empty() ? 0 : kFlagRagged));
-    h.block_bytes = options_.block_bytes;
-    h.blocks = blocks_;
-    h.raw_bytes = raw_bytes_;
+    Header h = header_of(options_, raw_bytes_, blocks_, !pages_.valid.empty());
     h.payload_bytes = end_;
-    h.period = period_;
-    h.table_check = table_check(options_.table);
     store_header(h, to_);
     std::memset(to_ + kHeaderBytes, 0, directory_offset(period_) - kHeaderBytes);
     if (period_ != 0) std::memcpy(to_ + kHeaderBytes, options_.table.data(), period_);
@@ -191,6 +184,18 @@ uint64_t frame_bound(const FrameOptions& o, uint64_t raw_bytes, uint32_t blocks,
   const bool all_padded = ragged || o.block_bytes % kAlign != 0;
   const uint64_t padding = all_padded ? uint64_t{blocks} * (kAlign - 1) : (kAlign - raw_bytes % kAlign) % kAlign;
   return payload_offset(static_cast<uint32_t>(o.table.size()), blocks) + raw_bytes + padding;
+}
+
+Header header_of(const FrameOptions& o, uint64_t raw_bytes, uint32_t blocks, bool ragged) {
+  Header h;
+  h.type = o.type;
+  h.flags = static_cast<uint16_t>((o.hashes ? kFlagHashes : 0) | (ragged ? kFlagRagged : 0));
+  h.block_bytes = o.block_bytes;
+  h.blocks = blocks;
+  h.raw_bytes = raw_bytes;
+  h.period = static_cast<uint32_t>(o.table.size());
+  h.table_check = table_check(o.table);
+  return h;
 }
 
 Result<uint64_t> encode_frame(const Kernels& kernels, const FrameOptions& o, std::span<const std::byte> raw, std::span<std::byte> to, ThreadPool* pool) {

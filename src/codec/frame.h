@@ -41,6 +41,8 @@ Status check_options(const FrameOptions& options);
 // For full blocks of a multiple of 16 bytes at most raw_bytes + 64 + 20 * blocks, and the table. `ragged`: any block may be short.
 uint64_t frame_bound(const FrameOptions& options, uint64_t raw_bytes, uint32_t blocks, bool ragged = false);
 uint64_t blocks_of(const FrameOptions& options, uint64_t raw_bytes);
+// The header of such a frame, payload_bytes still 0.
+Header header_of(const FrameOptions& options, uint64_t raw_bytes, uint32_t blocks, bool ragged);
 
 // Codes a tensor of raw.size() bytes. `to` has frame_bound() bytes; returns how many are used. The bytes are the same for any number of
 // threads (`pool` may be null) and for any kernels.

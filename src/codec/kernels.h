@@ -1,17 +1,18 @@
 // The inner loops of the block codec, one table per instruction set. Every entry gives the reference's bytes.
 //
-// Arrays of symbols and codes have a byte per value and kSlack readable and writable bytes behind their end; payloads and raw values
-// have none.
+// Arrays of symbols and codes (`left` too) have a byte per value and kSlack readable and writable bytes behind their end; payloads and raw
+// values have none.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "base/cpu.h"
 #include "base/result.h"
 #include "codec/format.h"
-#include "ops/op.h"
 
 namespace zeroulp::codec {
 
@@ -23,9 +24,13 @@ struct Window {
   uint8_t hole, hole_width;   // hole_width 0: none
 };
 
+enum class Needs { kNothing, kAvx2, kAvx512Vbmi };
+// Empty when this processor can run it; otherwise why not.
+std::string why_unavailable(Needs needs, const CpuFeatures& cpu);
+
 struct Kernels {
   std::string_view name;
-  ops::Needs needs;
+  Needs needs;
 
   // BF16 rotated left by one bit: the high byte is the symbol (exponent), the low byte the rest.
   void (*split_bf16)(const std::byte* raw, uint32_t n, std::byte* rest, uint8_t* symbols);
@@ -42,6 +47,9 @@ struct Kernels {
 };
 
 extern const Kernels kReference;
+#if defined(__x86_64__)
+extern const Kernels kAvx2, kAvx512;
+#endif
 
 // Slowest first.
 std::span<const Kernels* const> kernel_table();

@@ -76,6 +76,6 @@ uint64_t hash(const std::byte* bytes, size_t count_) { return XXH3_64bits(bytes,
 
 }  // namespace
 
-const Kernels kReference = {"reference", ops::Needs::kNothing, split_bf16, merge_bf16, code, decode, count, pack, unpack, hash};
+const Kernels kReference = {"reference", Needs::kNothing, split_bf16, merge_bf16, code, decode, count, pack, unpack, hash};
 
 }  // namespace zeroulp::codec

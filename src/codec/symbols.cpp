@@ -88,6 +88,14 @@ uint32_t sample(const Coding& coding, const std::byte* raw, uint32_t n, uint32_t
   const uint32_t period = static_cast<uint32_t>(coding.table.size());
   std::memset(histogram, 0, 256 * sizeof(uint32_t));
   uint32_t samples = 0;
+  if (coding.type == Type::kBF16 && period == 0) {
+    for (uint32_t row = 0; row * kRowValues < n; ++row) {
+      if (!row_is_sampled(row)) continue;
+      for (uint32_t i = row * kRowValues, end = std::min(n, i + kRowValues); i < end; ++i, ++samples)
+        ++histogram[(static_cast<uint32_t>(raw[2 * i + 1]) << 1 | static_cast<uint32_t>(raw[2 * i]) >> 7) & 255];
+    }
+    return samples;
+  }
   for (uint32_t row = 0; row * kRowValues < n; ++row) {
     if (!row_is_sampled(row)) continue;
     for (uint32_t i = row * kRowValues, end = std::min(n, i + kRowValues); i < end; ++i, ++samples) {

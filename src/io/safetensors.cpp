@@ -163,9 +163,14 @@ Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> file, std
 }
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path) {
+  ZU_TRY_ASSIGN(MappedFile file, MappedFile::open(path));
+  return of(std::move(file));
+}
+
+Result<SafetensorsFile> SafetensorsFile::of(MappedFile file) {
   SafetensorsFile out;
-  ZU_TRY_ASSIGN(out.file_, MappedFile::open(path));
-  ZU_TRY_ASSIGN(out.header_, parse_safetensors(out.file_.bytes(), path.string()));
+  out.file_ = std::move(file);
+  ZU_TRY_ASSIGN(out.header_, parse_safetensors(out.file_.bytes(), out.file_.path().string()));
   for (size_t i = 0; i < out.header_.tensors.size(); ++i) out.by_name_.emplace(out.header_.tensors[i].name, i);
   return out;
 }

@@ -1,8 +1,7 @@
 // The safetensors container: a strict reader over a memory map, and a writer that holds one tensor at a time.
 //
-// File: u64 little-endian header length N <= 100,000,000; N bytes of JSON, an object of name -> {dtype, shape, data_offsets}, space-padded to
-// a multiple of 8; then the tensors' bytes, which fill the rest of the file without hole or overlap. The writer pads further, so that these
-// bytes begin at a multiple of 64, a cache line.
+// File: u64 little-endian header length N <= 100,000,000; N bytes of JSON, an object of name -> {dtype, shape, data_offsets},
+// space-padded to a multiple of 8; then the tensors' bytes, which fill the rest of the file without hole or overlap.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +46,7 @@ Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> file, std
 class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const std::filesystem::path& path);
+  static Result<SafetensorsFile> of(MappedFile file);
 
   const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  // by offset
   const Metadata& metadata() const { return header_.metadata; }

@@ -24,8 +24,7 @@ std::string header_json(const std::vector<TensorSpec>& tensors, const std::vecto
     offset += bytes[i];
   }
   out += '}';
-  constexpr size_t kLine = 64, kLengthBytes = 8;
-  out.append((kLine - (kLengthBytes + out.size()) % kLine) % kLine, ' ');
+  out.append((8 - out.size() % 8) % 8, ' ');
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "codec/packed.h"
 #include "num/bits.h"
 #include "num/digest.h"
 
@@ -156,7 +157,7 @@ Result<QuantizedModel> QuantizedModel::open(const fs::path& folder) {
   ZU_TRY_ASSIGN(m.header_, header_from_json(json, name));
   if (!json.contains("identity") || !json["identity"].is_string()) return bad_input(fmt::format("{}: lacks its identity", name));
   m.identity_ = json["identity"].get<std::string>();
-  ZU_TRY_ASSIGN(io::SafetensorsFile file, io::SafetensorsFile::open(folder / kTensorFile));
+  ZU_TRY_ASSIGN(io::SafetensorsFile file, codec::open_safetensors(folder / kTensorFile));
   m.file_ = std::make_shared<io::SafetensorsFile>(std::move(file));
   for (const io::TensorInfo& info : m.file_->tensors()) m.tensors_[info.name] = {info.dtype, info.shape, m.file_->data(info), {}};
   ZU_TRY(m.bind((folder / kTensorFile).string()));

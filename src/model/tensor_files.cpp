@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "codec/packed.h"
 #include "io/json.h"
 #include "model/checkpoint.h"
 
@@ -38,7 +39,7 @@ Result<TensorFiles> TensorFiles::open(const fs::path& folder) {
 }
 
 Result<TensorFiles> TensorFiles::open_file(const fs::path& path) {
-  ZU_TRY_ASSIGN(io::SafetensorsFile file, io::SafetensorsFile::open(path));
+  ZU_TRY_ASSIGN(io::SafetensorsFile file, codec::open_safetensors(path));
   TensorFiles out;
   out.files_.push_back(std::move(file));
   for (const io::TensorInfo& t : out.files_[0].tensors()) out.places_.emplace(t.name, Place{&out.files_[0], &t});
@@ -58,7 +59,7 @@ Status TensorFiles::open_shards(const fs::path& folder, const io::Json& index, c
   if (shards.empty()) return bad_input(fmt::format("{}: weight_map is empty", index_name));
   files_.reserve(shards.size());
   for (const std::string& shard : shards) {
-    ZU_TRY_ASSIGN(io::SafetensorsFile file, io::SafetensorsFile::open(folder / shard));
+    ZU_TRY_ASSIGN(io::SafetensorsFile file, codec::open_safetensors(folder / shard));
     files_.push_back(std::move(file));
   }
   for (const io::SafetensorsFile& file : files_) {

@@ -20,7 +20,7 @@ Entry round_trip(const Coding& coding, Level level, const ByteVector& raw) {
   Entry entry;
   int kernels_run = 0;
   for (const Kernels* k : kernel_table()) {
-    if (!ops::why_unavailable(k->needs, cpu_features()).empty()) continue;
+    if (!why_unavailable(k->needs, cpu_features()).empty()) continue;
     ++kernels_run;
     // One guard byte behind everything: the kernels must not touch it.
     ByteVector payload(round_up16(raw.size()) + 1, std::byte{0xA5}), back(raw.size() + 1, std::byte{0x5A});

@@ -37,7 +37,7 @@ TEST(Frame, BytesAreTheSameForAnyNumberOfThreadsAndAnyKernels) {
   for (const int threads : {1, 2, 3, 7}) {
     ThreadPool pool(threads);
     for (const Kernels* k : kernel_table()) {
-      if (!ops::why_unavailable(k->needs, cpu_features()).empty()) continue;
+      if (!why_unavailable(k->needs, cpu_features()).empty()) continue;
       EXPECT_EQ(frame_of(*k, o, raw, &pool), one) << k->name << ' ' << threads;
       ByteVector back;
       EXPECT_EQ(decode_to(*k, one, back, &pool), "");

@@ -53,7 +53,7 @@ TEST_P(Damage, EverySingleFlippedBitIsRefused) {
   const bool has_table = type_info(GetParam()).exponent_bits != 0;
   const ByteVector good = mixed_frame(GetParam(), has_table ? std::span<const uint8_t>(table) : std::span<const uint8_t>());
   for (const Kernels* k : kernel_table()) {
-    if (!ops::why_unavailable(k->needs, cpu_features()).empty()) continue;
+    if (!why_unavailable(k->needs, cpu_features()).empty()) continue;
     ASSERT_TRUE(accepted(*k, good));
     ByteVector bad = good;
     for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
@@ -83,7 +83,7 @@ TEST_P(Damage, WithoutHashesNothingIsWrittenOutside) {
   Random random{static_cast<uint64_t>(GetParam())};
   int kept = 0;
   for (const Kernels* k : kernel_table()) {
-    if (!ops::why_unavailable(k->needs, cpu_features()).empty()) continue;
+    if (!why_unavailable(k->needs, cpu_features()).empty()) continue;
     ASSERT_TRUE(accepted(*k, good));
     for (int round = 0; round < 20000; ++round) {
       ByteVector bad = good;

@@ -32,6 +32,8 @@ constexpr Verb kVerbs[] = {
     {"quantize", cmd_quantize, "a Hugging Face model to an integer model under the contract"},
     {"import", cmd_import, "a GGUF file as a BF16 Hugging Face folder"},
     {"info", cmd_info, "what is in a model folder, a safetensors file or a GGUF file"},
+    {"pack", cmd_pack, "a checkpoint without loss in fewer bytes; opens directly as it is"},
+    {"unpack", cmd_unpack, "the original bytes of a packed checkpoint"},
     {"tokenize", cmd_tokenize, "text to token ids as Hugging Face's tokenizers gives them, and back"},
 };
 

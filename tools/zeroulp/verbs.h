@@ -11,6 +11,8 @@ int cmd_quality(int argc, char** argv);
 int cmd_quantize(int argc, char** argv);
 int cmd_import(int argc, char** argv);
 int cmd_info(int argc, char** argv);
+int cmd_pack(int argc, char** argv);
+int cmd_unpack(int argc, char** argv);
 int cmd_run(int argc, char** argv);
 int cmd_tokenize(int argc, char** argv);
 

@@ -1,0 +1,180 @@
+// AVX2 and BMI2: 32 values at a time, and 8 where bits are gathered or spread.
+#include <cstring>
+
+#include "codec/kernels.h"
+#include "codec/xxh3.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <xxhash.h>
+
+#define ZU_AVX2 __attribute__((target("avx2,bmi2,popcnt")))
+
+namespace zeroulp::codec {
+namespace {
+
+ZU_AVX2 inline __m256i load(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
+ZU_AVX2 inline void store(void* to, __m256i x) { _mm256_storeu_si256(static_cast<__m256i*>(to), x); }
+ZU_AVX2 inline __m256i all(int x) { return _mm256_set1_epi8(static_cast<char>(x)); }
+ZU_AVX2 inline uint64_t load64(const void* from) {
+  uint64_t x;
+  std::memcpy(&x, from, 8);
+  return x;
+}
+
+ZU_AVX2 void split_bf16(const std::byte* raw, uint32_t n, std::byte* rest, uint8_t* symbols) {
+  const __m256i low = _mm256_set1_epi16(0xFF);
+  uint32_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const __m256i a = load(raw + 2 * i), b = load(raw + 2 * i + 32);
+    const __m256i x = _mm256_or_si256(_mm256_slli_epi16(a, 1), _mm256_srli_epi16(a, 15)), y = _mm256_or_si256(_mm256_slli_epi16(b, 1), _mm256_srli_epi16(b, 15));
+    store(rest + i, _mm256_permute4x64_epi64(_mm256_packus_epi16(_mm256_and_si256(x, low), _mm256_and_si256(y, low)), 0xD8));
+    store(symbols + i, _mm256_permute4x64_epi64(_mm256_packus_epi16(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8)), 0xD8));
+  }
+  kReference.split_bf16(raw + 2 * i, n - i, rest + i, symbols + i);
+}
+
+ZU_AVX2 void merge_bf16(const std::byte* rest, const uint8_t* symbols, uint32_t n, std::byte* raw) {
+  uint32_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const __m256i r = _mm256_permute4x64_epi64(load(rest + i), 0xD8), s = _mm256_permute4x64_epi64(load(symbols + i), 0xD8);
+    const __m256i x = _mm256_unpacklo_epi8(r, s), y = _mm256_unpackhi_epi8(r, s);
+    store(raw + 2 * i, _mm256_or_si256(_mm256_srli_epi16(x, 1), _mm256_slli_epi16(x, 15)));
+    store(raw + 2 * i + 32, _mm256_or_si256(_mm256_srli_epi16(y, 1), _mm256_slli_epi16(y, 15)));
+  }
+  kReference.merge_bf16(rest + i, symbols + i, n - i, raw + 2 * i);
+}
+
+// Appends the bytes of x whose mask byte is FF.
+ZU_AVX2 inline void append(__m256i x, __m256i mask, uint8_t* left, uint32_t& count) {
+  alignas(32) uint64_t values[4], masks[4];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(values), x);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(masks), mask);
+  for (int q = 0; q < 4; ++q) {
+    const uint64_t found = _pext_u64(values[q], masks[q]);
+    std::memcpy(left + count, &found, 8);
+    count += static_cast<uint32_t>(_mm_popcnt_u64(masks[q])) / 8;
+  }
+}
+
+ZU_AVX2 uint32_t code(const uint8_t* symbols, uint32_t n, Window w, uint8_t* codes, uint8_t* left) {
+  const __m256i begin = all(w.begin), last = all(w.width + w.hole_width - 1), width = all(w.width), hole = all(w.hole), hole_width = all(w.hole_width),
+                hole_last = all(w.hole_width - 1), has_hole = w.hole_width == 0 ? _mm256_setzero_si256() : all(0xFF);
+  uint32_t count = 0, i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const __m256i s = load(symbols + i), d = _mm256_sub_epi8(s, begin), from_hole = _mm256_sub_epi8(s, hole);
+    const __m256i inside = _mm256_cmpeq_epi8(_mm256_min_epu8(d, last), d);
+    const __m256i above = _mm256_cmpeq_epi8(_mm256_max_epu8(s, hole), s);
+    const __m256i in_hole = _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_min_epu8(from_hole, hole_last), from_hole), has_hole);
+    const __m256i known = _mm256_andnot_si256(in_hole, inside);
+    const __m256i number = _mm256_sub_epi8(d, _mm256_and_si256(above, hole_width));
+    store(codes + i, _mm256_blendv_epi8(width, number, known));
+    const __m256i out = _mm256_cmpeq_epi8(known, _mm256_setzero_si256());
+    if (!_mm256_testz_si256(out, out)) append(s, out, left, count);
+  }
+  return count + kReference.code(symbols + i, n - i, w, codes + i, left + count);
+}
+
+ZU_AVX2 void decode(const uint8_t* codes, uint32_t n, Window w, const uint8_t* left, uint8_t* symbols) {
+  const __m256i begin = all(w.begin), width = all(w.width), hole = all(w.hole), hole_width = all(w.hole_width);
+  uint32_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const __m256i c = load(codes + i), s = _mm256_add_epi8(c, begin), out = _mm256_cmpeq_epi8(c, width);
+    const __m256i above = _mm256_cmpeq_epi8(_mm256_max_epu8(s, hole), s);
+    const __m256i known = _mm256_add_epi8(s, _mm256_and_si256(above, hole_width));
+    if (_mm256_testz_si256(out, out)) {
+      store(symbols + i, known);
+      continue;
+    }
+    alignas(32) uint64_t masks[4], values[4];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(masks), out);
+    for (int q = 0; q < 4; ++q) {
+      values[q] = _pdep_u64(load64(left), masks[q]);
+      left += _mm_popcnt_u64(masks[q]) / 8;
+    }
+    store(symbols + i, _mm256_blendv_epi8(known, load(values), out));
+  }
+  kReference.decode(codes + i, n - i, w, left, symbols + i);
+}
+
+ZU_AVX2 uint32_t count(const uint8_t* codes, uint32_t n, uint8_t value) {
+  const __m256i v = _mm256_set1_epi8(static_cast<char>(value));
+  uint32_t found = 0, i = 0;
+  for (; i + 32 <= n; i += 32) found += static_cast<uint32_t>(_mm_popcnt_u32(static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(load(codes + i), v)))));
+  return found + kReference.count(codes + i, n - i, value);
+}
+
+template <int kBits>
+ZU_AVX2 void pack_bits(const uint8_t* codes, uint32_t n, std::byte* to) {
+  constexpr uint64_t kOnes = 0x0101010101010101u * ((1u << kBits) - 1);
+  uint32_t i = 0;
+  for (; i + 8 <= n; i += 8, to += kBits) {
+    const uint64_t string = _pext_u64(load64(codes + i), kOnes);
+    std::memcpy(to, &string, kBits);
+  }
+  kReference.pack(codes + i, n - i, kBits, to);
+}
+
+template <int kBits>
+ZU_AVX2 void unpack_bits(const std::byte* from, uint32_t n, uint8_t* codes) {
+  constexpr uint64_t kOnes = 0x0101010101010101u * ((1u << kBits) - 1);
+  uint32_t i = 0;
+  for (; i + 8 <= n; i += 8, from += kBits) {
+    uint64_t string = 0;
+    std::memcpy(&string, from, kBits);
+    const uint64_t eight = _pdep_u64(string, kOnes);
+    std::memcpy(codes + i, &eight, 8);
+  }
+  kReference.unpack(from, n - i, kBits, codes + i);
+}
+
+ZU_AVX2 void pack(const uint8_t* codes, uint32_t n, int bits, std::byte* to) {
+  if (bits == 4) pack_bits<4>(codes, n, to);
+  else if (bits == 3) pack_bits<3>(codes, n, to);
+  else pack_bits<2>(codes, n, to);
+}
+ZU_AVX2 void unpack(const std::byte* from, uint32_t n, int bits, uint8_t* codes) {
+  if (bits == 4) unpack_bits<4>(from, n, codes);
+  else if (bits == 3) unpack_bits<3>(from, n, codes);
+  else unpack_bits<2>(from, n, codes);
+}
+
+ZU_AVX2 inline void stripe(__m256i sums[2], const std::byte* data, const std::byte* secret) {
+  for (int h = 0; h < 2; ++h) {
+    const __m256i word = load(data + 32 * h), key = _mm256_xor_si256(word, load(secret + 32 * h));
+    const __m256i product = _mm256_mul_epu32(key, _mm256_srli_epi64(key, 32));
+    sums[h] = _mm256_add_epi64(sums[h], _mm256_add_epi64(product, _mm256_shuffle_epi32(word, 0x4E)));
+  }
+}
+
+ZU_AVX2 uint64_t hash(const std::byte* bytes, size_t length) {
+  if (length <= xxh3::kShort) return XXH3_64bits(bytes, length);
+  static constexpr xxh3::Secret words = xxh3::secret_words();
+  const auto* secret = reinterpret_cast<const std::byte*>(words.word);
+  alignas(32) uint64_t lanes[8];
+  for (uint32_t i = 0; i < 8; ++i) lanes[i] = xxh3::start(i);
+  __m256i sums[2] = {load(lanes), load(lanes + 4)};
+  const uint32_t n = static_cast<uint32_t>(length);
+  const __m256i prime = _mm256_set1_epi64x(xxh3::kPrime32_1);
+  const std::byte* at = bytes;
+  for (uint32_t k = 0; k < xxh3::full_kib(n); ++k) {
+    for (uint32_t s = 0; s < 16; ++s, at += xxh3::kStripe) stripe(sums, at, secret + 8 * s);
+    for (int h = 0; h < 2; ++h) {
+      const __m256i x = _mm256_xor_si256(_mm256_xor_si256(sums[h], _mm256_srli_epi64(sums[h], 47)), load(secret + xxh3::kScrambleSecret + 32 * h));
+      const __m256i high = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), prime);
+      sums[h] = _mm256_add_epi64(_mm256_mul_epu32(x, prime), _mm256_slli_epi64(high, 32));
+    }
+  }
+  for (uint32_t s = 0; s < xxh3::loose_stripes(n); ++s, at += xxh3::kStripe) stripe(sums, at, secret + 8 * s);
+  stripe(sums, bytes + length - xxh3::kStripe, secret + xxh3::kLastSecret);
+  store(lanes, sums[0]);
+  store(lanes + 4, sums[1]);
+  return xxh3::finish(lanes, n);
+}
+
+}  // namespace
+
+const Kernels kAvx2 = {"avx2", Needs::kAvx2, split_bf16, merge_bf16, code, decode, count, pack, unpack, hash};
+
+}  // namespace zeroulp::codec
+#endif
