@@ -1,4 +1,4 @@
-// Decoding and prefill on a GPU at the shapes of real models, weights from a seed: bench_gpu [SHAPE...] [--context N] [--json FILE].
+// Decoding and prefill on a GPU at the shapes of real models, weights from a seed: bench_gpu [SHAPE...] [--bits 8|15] [--context N] [--no-graphs] [--kernel NAME] [--json FILE].
 // A decoding step is the replay of its graph; the floor is the bytes of the linears' weights and of the KV cache at the bandwidth that this
 // GPU was just measured to read at. Before a time is taken the tokens are compared with those of another batch size.
 #include <fmt/format.h>
@@ -89,13 +89,14 @@ Result<std::vector<int32_t>> decode(Engine& engine, int64_t context, int64_t ste
   return out;
 }
 
-Result<Row> measure(const Named& n, int width, int64_t context, int gpu, double bandwidth, const std::string& kernel) {
+Result<Row> measure(const Named& n, int width, int64_t context, double bandwidth, const std::string& kernel, bool graphs) {
   SeededShape s = n.shape;
   s.width = width;
   s.key_width = width;
   const model::QuantizedModel m = model::make_seeded(s, 1);
   engine::EngineOptions options;
-  options.device = gpu;
+  options.device = 0;
+  options.graphs = graphs;
   options.kernel = kernel;
   options.threads = 4;
   options.max_rows = 1024;
@@ -107,7 +108,9 @@ Result<Row> measure(const Named& n, int width, int64_t context, int gpu, double 
   ZU_TRY_ASSIGN(const std::vector<int32_t> pair, decode(*engine, context, 8, 2, &seconds, &step));
   ZU_TRY_ASSIGN(const std::vector<int32_t> alone, decode(*engine, context, 8, 1, &seconds, &step));
   if (pair != alone) return answer_is_no(fmt::format("{}: other tokens at another batch size", n.name));
-  ZU_TRY_ASSIGN(row.step_ms, engine->on_device()->replay_milliseconds(50));
+  if (graphs) {
+    ZU_TRY_ASSIGN(row.step_ms, engine->on_device()->replay_milliseconds(50));
+  }
   ZU_TRY_ASSIGN(const std::vector<int32_t> again, decode(*engine, context, 32, 1, &unused, &step));
   if (again[1] != alone[1]) return answer_is_no(fmt::format("{}: other tokens the second time", n.name));
   row.wall_ms = 1e3 * step;
@@ -124,10 +127,14 @@ Result<int> run(int argc, char** argv) {
   std::vector<std::string> names;
   std::string json, kernel;
   int64_t context = 2048;
+  int bits = 0;  // both
+  bool graphs = true;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
     if (a == "--json" && i + 1 < argc) json = argv[++i];
     else if (a == "--kernel" && i + 1 < argc) kernel = argv[++i];
+    else if (a == "--no-graphs") graphs = false;
+    else if (a == "--bits" && i + 1 < argc) bits = std::atoi(argv[++i]);
     else if (a == "--context" && i + 1 < argc) context = std::atoll(argv[++i]);
     else names.push_back(a);
   }
@@ -141,7 +148,8 @@ Result<int> run(int argc, char** argv) {
   for (const Named& n : all_shapes()) {
     if (!names.empty() && std::find(names.begin(), names.end(), n.name) == names.end()) continue;
     for (const int width : {15, 8}) {
-      ZU_TRY_ASSIGN(const Row r, measure(n, width, context, 0, bandwidth, kernel));
+      if (bits != 0 && bits != width) continue;
+      ZU_TRY_ASSIGN(const Row r, measure(n, width, context, bandwidth, kernel, graphs));
       table.row({r.name, std::to_string(r.width), std::to_string(r.context), fmt::format("{:.3f}", r.step_ms), fmt::format("{:.3f}", r.floor_ms),
                  fmt::format("{:.0f} %", 100 * r.floor_ms / r.step_ms), fmt::format("{:.3f}", r.wall_ms), std::to_string(r.nodes),
                  fmt::format("{:.0f}", r.prefill_tokens_per_second)});

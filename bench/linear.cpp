@@ -84,10 +84,10 @@ int run_linear(std::string_view filter) {
   if (std::none_of(std::begin(kShapes), std::end(kShapes),
                    [&](const Shape& s) { return s.name.find(filter) != std::string_view::npos; }))
     return 0;
-  const double vnni = peak_vnni_gmacs(), maddwd = peak_maddwd_gmacs();
+  const double amx = peak_amx_gmacs(), vnni = peak_vnni_gmacs(), maddwd = peak_maddwd_gmacs();
   fmt::print(
-      "{}, one thread\npeak from registers: vpdpbusd {:.0f} GMAC/s (two planes: {:.0f}), vpmaddwd+vpaddd {:.0f} GMAC/s\n",
-      cpu_features().model, vnni, vnni / 2, maddwd);
+      "{}, one thread\npeak from registers, GMAC/s (half of it for two planes): tdpbssd {:.0f}, vpdpbusd {:.0f}; vpmaddwd+vpaddd {:.0f}\n",
+      cpu_features().model, amx, vnni, maddwd);
   fmt::print("{:<24} {:>5} {:>5}  {:<12} {:>10} {:>9} {:>7} {:>8} {:>9}\n", "shape", "rows", "width", "variant", "us", "GMAC/s",
              "of peak", "GB/s", "of read");
   for (const Shape& s : kShapes) {
@@ -107,7 +107,8 @@ int run_linear(std::string_view filter) {
           }
           const double t = seconds_of([&] { v.run(a); });
           const double gmacs = 1e-9 * static_cast<double>(rows * s.n * s.k) / t;
-          const double peak = v.needs == ops::Needs::kAvx2 ? maddwd : width == 15 ? vnni / 2 : vnni;
+          const double bytes_peak = v.needs == ops::Needs::kAmxInt8 ? amx : vnni;
+          const double peak = v.needs == ops::Needs::kAvx2 ? maddwd : width == 15 ? bytes_peak / 2 : bytes_peak;
           const double bytes = static_cast<double>(d.weights.size()) / t;
           fmt::print("{:<24} {:>5} {:>5}  {:<12} {:>10.1f} {:>9.1f} {:>6.0f}%", s.name, rows, width, v.name, t * 1e6, gmacs,
                      100 * gmacs / peak);

@@ -85,6 +85,16 @@ struct Decoder::Buffers {
     int64_t chunk, kv_head, first_row, rows;
   };
   std::vector<Task> tasks;
+  std::vector<std::byte> scratch;  // of kernels: parts of scratch_bytes each, from a multiple of 64 on
+  int64_t scratch_bytes = 0;
+
+  void reserve_scratch(int64_t bytes, int parts) {
+    scratch_bytes = (bytes + 63) / 64 * 64;
+    scratch.resize(static_cast<size_t>(scratch_bytes * parts + 64));
+  }
+  std::byte* scratch_of(int part) {
+    return scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64 + scratch_bytes * part;
+  }
 };
 
 namespace {
@@ -112,6 +122,12 @@ Decoder::Decoder(const model::QuantizedModel& m, const ops::Kernels& kernels, Ex
   const int64_t d = config_.head_dim;
   b_ = std::make_unique<Buffers>(config_, options.max_rows, heads_.size() * d, kv_.size() * d, inner_.size(), vocab_.size(), exchange != nullptr,
                                  options.pages * page_bytes_);
+  const int64_t rows = std::max(options.max_rows, kHeadRows), widest = std::max({config_.hidden, heads_.size() * d, inner_.size()});
+  int64_t scratch = ops::linear_s8::scratch_bytes(rows, widest);
+  for (const auto& layout : layouts_) scratch = std::max(scratch, ops::attention::scratch_bytes(layout));
+  b_->reserve_scratch(scratch, threads);
+  b_->tasks.reserve(Buffers::n(options.max_rows, kv_.size()));
+  b_->page_pointers.reserve(Buffers::n(options.max_rows, options.max_context / ops::kv_cache::kBlock + 1));
 }
 
 Decoder::~Decoder() = default;
@@ -119,6 +135,10 @@ Decoder::~Decoder() = default;
 std::byte* Decoder::page_block(int32_t page, int64_t layer, int64_t local_head) {
   const int64_t block = (layout(layer).bytes() + 63) / 64 * 64;
   return b_->arena.data() + page * page_bytes_ + layer_offsets_[static_cast<size_t>(layer)] + local_head * block;
+}
+
+void Decoder::copy_page(int32_t from, int32_t to) {
+  std::memcpy(page_block(to, 0, 0), page_block(from, 0, 0), static_cast<size_t>(page_bytes_));
 }
 
 Status Decoder::forward(const Plan& plan, const RopeTable& rope) {
@@ -188,36 +208,66 @@ void Decoder::quantize(const uint16_t* x, int64_t rows, int64_t k, int width, bo
   note_faults(rows, 1, layer, op);
 }
 
-void Decoder::run_linear(const ops::linear_s8::Args& args, bool by_threads_plant) {
-  if (by_threads_plant && options_.plant == Plant::kThreads && pool_.size() > 1 && args.output == Output::kBf16)
-    return planted::linear_bf16_partials(args, pool_.size());
-  pool_.parallel_for(args.n, 16, [&](int64_t begin, int64_t end, int) {
-    ops::linear_s8::Args part = args;
-    part.weights += begin * args.weights_stride;
-    part.channel_scales += begin;
-    if (part.bias) part.bias += begin;
-    part.n = end - begin;
-    const int64_t size = args.output == Output::kBf16 ? 2 : args.output == Output::kF32 ? 4 : 8;
-    part.y = static_cast<std::byte*>(args.y) + begin * size;
-    kernels_.linear_s8.run(part);
+// Threads share the channels, and with many rows the rows too, since a kernel packs all rows that it is given.
+void Decoder::run_linears(std::span<const ops::linear_s8::Args> linears) {
+  constexpr int64_t kGrain = 16;       // channels
+  constexpr int64_t kLeastRows = 128;  // of a part
+  const auto grains_of = [](const ops::linear_s8::Args& l) { return (l.n + kGrain - 1) / kGrain; };
+  const int64_t rows = linears.front().rows;
+  int64_t row_parts = 1, grains = 0;
+  for (int64_t parts = 2; parts <= pool_.size(); ++parts)
+    if (pool_.size() % parts == 0 && rows >= parts * kLeastRows) row_parts = parts;
+  const int64_t part_rows = (rows / row_parts + 31) / 32 * 32;
+  for (const ops::linear_s8::Args& l : linears) grains += grains_of(l);
+  pool_.parallel_for(row_parts * grains, 1, [&](int64_t begin, int64_t end, int worker) {
+    for (int64_t part = begin / grains; part * grains < end; ++part) {
+      const int64_t first_row = std::min(rows, part * part_rows), last_row = part + 1 == row_parts ? rows : std::min(rows, first_row + part_rows);
+      int64_t first_grain = std::max<int64_t>(0, begin - part * grains), last_grain = std::min(grains, end - part * grains);
+      for (const ops::linear_s8::Args& l : linears) {
+        const int64_t first = std::max<int64_t>(first_grain, 0) * kGrain, last = std::min(last_grain * kGrain, l.n);
+        first_grain -= grains_of(l);
+        last_grain -= grains_of(l);
+        if (first >= last || first_row >= last_row) continue;
+        ops::linear_s8::Args work = ops::linear_s8::channels(ops::linear_s8::rows(l, first_row, last_row), first, last);
+        work.scratch = b_->scratch_of(worker);
+        kernels_.linear_s8.run(work);
+      }
+    }
   });
 }
 
-void Decoder::column_linear(const model::QuantizedLinear& l, Part part, int64_t rows, Output output, void* y, int64_t stride) {
-  run_linear({b_->codes.data(), l.k, b_->scales.data(), rows, l.k, l.width, l.codes + part.begin * l.k, l.k, part.size(),
-              l.scales + part.begin, l.bias ? l.bias + part.begin : nullptr, output, y, stride},
-             false);
+ops::linear_s8::Args Decoder::linear_args(const model::QuantizedLinear& l, Part part, int64_t rows, Output output, void* y,
+                                          int64_t stride) const {
+  return {b_->codes.data(), l.k, b_->scales.data(), rows, l.k, l.width, l.codes + part.begin * l.k, l.k, part.size(),
+          l.scales + part.begin, l.bias ? l.bias + part.begin : nullptr, output, y, stride};
+}
+
+void Decoder::project(std::span<const Projection> projections, const uint16_t* x, int64_t rows, int64_t layer, const char* op) {
+  for (size_t i = 0; i < projections.size();) {
+    const int width = projections[i].linear.width;
+    const int64_t k = projections[i].linear.k;
+    ops::linear_s8::Args linears[model::kLinearsPerLayer];
+    size_t count = 0;
+    quantize(x, rows, k, width, false, layer, op);
+    for (; i < projections.size() && projections[i].linear.width == width; ++i) {
+      const Projection& p = projections[i];
+      if (capture) capture(layer, p.role, rows, k, x);
+      linears[count++] = linear_args(p.linear, p.part, rows, Output::kBf16, p.y, p.part.size());
+    }
+    run_linears({linears, count});
+  }
 }
 
 void Decoder::row_linear(const model::QuantizedLinear& l, Part part, int64_t rows, uint16_t* y) {
   ops::linear_s8::Args args{b_->codes.data(), part.size(), b_->scales.data(), rows, part.size(), l.width, l.codes + part.begin, l.k, l.n,
                             l.scales, l.bias, Output::kBf16, y, l.n};
-  if (exchange_ == nullptr) return run_linear(args, true);
+  if (exchange_ == nullptr && options_.plant == Plant::kThreads && pool_.size() > 1) return planted::linear_bf16_partials(args, pool_.size());
+  if (exchange_ == nullptr) return run_linears({&args, 1});
   args.output = Output::kPartial;
   args.y = b_->sums.data();
   const std::span<int64_t> sums(b_->sums.data(), static_cast<size_t>(rows * l.n));
   if (part.size() > 0)
-    run_linear(args, false);
+    run_linears({&args, 1});
   else
     std::fill(sums.begin(), sums.end(), 0);
   if (options_.plant == Plant::kTensorParallel) planted::round_sums_to_bf16(sums);
@@ -239,14 +289,11 @@ void Decoder::attention_part(const Plan& plan, const RopeTable& rope, int64_t la
   const int64_t rows = plan.rows(), d = config_.head_dim, q_size = heads_.size() * d, kv_size = kv_.size() * d;
   norm(b_->x.data(), w.input_norm, b_->h.data(), plan);
   const Part q_part{heads_.begin * d, heads_.end * d}, kv_part_{kv_.begin * d, kv_.end * d};
-  const auto project = [&](LinearRole role, Part part, std::vector<uint16_t>& out) {
-    if (capture) capture(layer, role, rows, config_.hidden, b_->h.data());
-    quantize(b_->h.data(), rows, config_.hidden, w[role].width, false, layer, "input of q, k, v");
-    column_linear(w[role], part, rows, Output::kBf16, out.data(), part.size());
-  };
-  project(LinearRole::kQ, q_part, b_->q);
-  project(LinearRole::kK, kv_part_, b_->k);
-  project(LinearRole::kV, kv_part_, b_->v);
+  const auto& q = w[LinearRole::kQ], &k = w[LinearRole::kK], &v = w[LinearRole::kV];
+  const Projection projections[] = {{q, LinearRole::kQ, q_part, b_->q.data()},
+                                    {k, LinearRole::kK, kv_part_, b_->k.data()},
+                                    {v, LinearRole::kV, kv_part_, b_->v.data()}};
+  project(projections, b_->h.data(), rows, layer, "input of q, k, v");
   if (config_.qk_norm) {
     head_norm(b_->q.data(), heads_.size(), w.q_norm + heads_.begin * d, rows);
     head_norm(b_->k.data(), kv_.size(), w.k_norm + kv_.begin * d, rows);
@@ -294,10 +341,15 @@ void Decoder::attend(const Plan& plan, int64_t layer) {
   const std::optional<int64_t> window = config_.window[static_cast<size_t>(layer)];
   b_->tasks.clear();
   for (size_t c = 0; c < plan.chunks.size(); ++c)
-    for (int64_t head = 0; head < kv_.size(); ++head)
-      for (int64_t row = 0; row < plan.chunks[c].rows; row += kTaskRows)
-        b_->tasks.push_back({static_cast<int64_t>(c), head, row, std::min(kTaskRows, plan.chunks[c].rows - row)});
-  pool_.parallel_for(static_cast<int64_t>(b_->tasks.size()), 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t head = 0; head < kv_.size(); ++head) {
+      // First and last rows by turns: later ones see more keys, and threads take consecutive tasks.
+      const int64_t rows = plan.chunks[c].rows, count = (rows + kTaskRows - 1) / kTaskRows;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t row = (i % 2 == 0 ? i / 2 : count - 1 - i / 2) * kTaskRows;
+        b_->tasks.push_back({static_cast<int64_t>(c), head, row, std::min(kTaskRows, rows - row)});
+      }
+    }
+  pool_.parallel_for(static_cast<int64_t>(b_->tasks.size()), 1, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t t = begin; t < end; ++t) {
       const Buffers::Task& task = b_->tasks[static_cast<size_t>(t)];
       const Plan::Chunk& c = plan.chunks[static_cast<size_t>(task.chunk)];
@@ -311,7 +363,7 @@ void Decoder::attend(const Plan& plan, int64_t layer) {
                               ops::attention::score_constant(d, layout(layer).key_width), b_->q_codes.data() + row * q_size + head * d, q_size,
                               b_->q_scales.data() + row * heads_.size() + head, heads_.size(), b_->page_pointers.data() + pages_before,
                               page_block(0, layer, task.kv_head) - page_block(0, 0, 0), b_->att.data() + row * q_size + head * d, q_size,
-                              b_->faults.data() + row * kv_.size() + task.kv_head, kv_.size()});
+                              b_->faults.data() + row * kv_.size() + task.kv_head, kv_.size(), b_->scratch_of(worker)});
     }
   });
   note_faults(plan.rows() * kv_.size(), kv_.size(), layer, "attention");
@@ -321,14 +373,10 @@ void Decoder::mlp_part(const Plan& plan, int64_t layer) {
   const model::QuantizedLayer& w = model_.layers()[static_cast<size_t>(layer)];
   const int64_t rows = plan.rows(), inner = inner_.size();
   norm(b_->x.data(), w.post_norm, b_->h.data(), plan);
-  const auto project = [&](LinearRole role, std::vector<uint16_t>& out) {
-    if (capture) capture(layer, role, rows, config_.hidden, b_->h.data());
-    quantize(b_->h.data(), rows, config_.hidden, w[role].width, false, layer, "input of gate, up");
-    column_linear(w[role], inner_, rows, Output::kBf16, out.data(), inner);
-  };
-  project(LinearRole::kGate, b_->gate);
-  project(LinearRole::kUp, b_->up);
-  pool_.parallel_for(rows * inner, 1024, [&](int64_t begin, int64_t end, int) {
+  const Projection projections[] = {{w[LinearRole::kGate], LinearRole::kGate, inner_, b_->gate.data()},
+                                    {w[LinearRole::kUp], LinearRole::kUp, inner_, b_->up.data()}};
+  project(projections, b_->h.data(), rows, layer, "input of gate, up");
+  pool_.parallel_for(rows * inner, 4096, [&](int64_t begin, int64_t end, int) {
     kernels_.silu_mul.run({b_->gate.data() + begin, b_->up.data() + begin, end - begin, b_->gate.data() + begin});
   });
   if (capture) capture(layer, LinearRole::kDown, rows, inner, b_->gate.data());
@@ -349,10 +397,12 @@ Result<const float*> Decoder::head(const Plan& plan, int64_t first, int64_t coun
   quantize(b_->head_x.data(), count, d, model_.head().width, false, config_.layers, "input of the head");
   if (fault_.any && fault_.layer == config_.layers) fault_.row = plan.wanted[static_cast<size_t>(first + fault_.row)];
   if (exchange_ == nullptr) {
-    column_linear(model_.head(), vocab_, count, Output::kF32, b_->logits.data(), config_.vocab);
+    const auto linear = linear_args(model_.head(), vocab_, count, Output::kF32, b_->logits.data(), config_.vocab);
+    run_linears({&linear, 1});
     return static_cast<const float*>(b_->logits.data());
   }
-  column_linear(model_.head(), vocab_, count, Output::kF32, b_->local_logits.data(), vocab_.size());
+  const auto linear = linear_args(model_.head(), vocab_, count, Output::kF32, b_->local_logits.data(), vocab_.size());
+  run_linears({&linear, 1});
   std::vector<int64_t> counts;
   for (int r = 0; r < exchange_->size(); ++r) counts.push_back(part_of(config_.vocab, r, exchange_->size()).size() * count);
   exchange_->gather({b_->local_logits.data(), static_cast<size_t>(vocab_.size() * count)}, counts, {b_->gathered.data(), static_cast<size_t>(config_.vocab * count)});

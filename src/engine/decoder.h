@@ -68,14 +68,18 @@ class RankDecoder {
   // Logits of wanted rows [first, first + count) of the last plan, count <= head_rows(): fp32 [count, vocab] in host memory.
   virtual Result<const float*> head(const Plan& plan, int64_t first, int64_t count) = 0;
   virtual int64_t head_rows() const = 0;
+  // Puts the bytes of one page of the cache into another, before the next pass.
+  virtual void copy_page(int32_t from, int32_t to) = 0;
   // The first fault of any rank since the last call; `any` is the same on all ranks.
   virtual Fault take_fault() = 0;
 };
 
 class Decoder : public RankDecoder {
  public:
+  using LinearRole = model::LinearRole;
   struct Options {
     int64_t max_rows = 512;
+    int64_t max_context = 4096;
     int64_t pages = 64;
     Plant plant = Plant::kNone;
   };
@@ -84,9 +88,11 @@ class Decoder : public RankDecoder {
   Decoder(const model::QuantizedModel& model, const ops::Kernels& kernels, Exchange* exchange, int threads, const Options& options);
   ~Decoder() override;
 
+  // Without an exchange these allocate nothing.
   Status forward(const Plan& plan, const RopeTable& rope) override;
   Result<const float*> head(const Plan& plan, int64_t first, int64_t count) override;
   int64_t head_rows() const override { return kHeadRows; }
+  void copy_page(int32_t from, int32_t to) override;
   Fault take_fault() override;
 
   std::byte* page_block(int32_t page, int64_t layer, int64_t local_head);
@@ -112,11 +118,21 @@ class Decoder : public RankDecoder {
   void head_norm(uint16_t* x, int64_t heads, const uint16_t* weights, int64_t rows);
   // Quantises x [rows, k] unless the codes at hand are of this x and width already.
   void quantize(const uint16_t* x, int64_t rows, int64_t k, int width, bool sharded, int64_t layer, const char* op);
-  // y [rows, part of n] from the codes at hand; the linear's output channels [part) are this rank's.
-  void column_linear(const model::QuantizedLinear& linear, Part part, int64_t rows, ops::linear_s8::Output output, void* y, int64_t stride);
+  // Linears of one input, each to y [rows, part]: this rank's output channels.
+  struct Projection {
+    const model::QuantizedLinear& linear;
+    LinearRole role;
+    Part part;
+    uint16_t* y;
+  };
+  void project(std::span<const Projection> projections, const uint16_t* x, int64_t rows, int64_t layer, const char* op);
   // y [rows, n]: this rank has the inputs [part); the exact sums are exchanged.
   void row_linear(const model::QuantizedLinear& linear, Part part, int64_t rows, uint16_t* y);
-  void run_linear(const ops::linear_s8::Args& args, bool by_threads_plant);
+  // The codes at hand through output channels [part) of a linear.
+  ops::linear_s8::Args linear_args(const model::QuantizedLinear& linear, Part part, int64_t rows, ops::linear_s8::Output output, void* y,
+                                   int64_t stride) const;
+  // Linears of the same rows, shared by the threads as if they were one.
+  void run_linears(std::span<const ops::linear_s8::Args> linears);
   void add_residual(const uint16_t* y, int64_t count);
   void note_faults(int64_t flags, int64_t flags_per_row, int64_t layer, const char* op);
 

@@ -42,6 +42,7 @@ class Gpu final : public DeviceDecoder {
   Result<const float*> head(const Plan& plan, int64_t first, int64_t count) override;
   Result<std::vector<int64_t>> draw(const Plan& plan, int64_t first, std::span<const Draw> draws) override;
   int64_t head_rows() const override { return kHeadRows; }
+  void copy_page(int32_t from, int32_t to) override { stream_.on_device(kv_ + to * page_bytes_, kv_ + from * page_bytes_, page_bytes_); }
   Fault take_fault() override;
   const std::vector<std::string>& graph_nodes() const override { return graph_nodes_; }
   Result<double> replay_milliseconds(int repeats) override;

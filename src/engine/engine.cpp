@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <thread>
+#include <utility>
 
 #include "base/check.h"
 
@@ -33,7 +33,17 @@ Result<std::unique_ptr<Engine>> Engine::create(const model::QuantizedModel& mode
 
 Engine::Engine(const model::QuantizedModel& model, const EngineOptions& options, const ops::Kernels& kernels)
     : model_(model), options_(options), kernels_(kernels), pages_(pages_for(options.max_total_positions), options.prefix_cache),
-      rope_(model.config(), options.max_context) {}
+      rope_(model.config(), options.max_context) {
+  const auto sequences = static_cast<size_t>(std::min(kSequences, pages_.capacity())), rows = static_cast<size_t>(options.max_rows);
+  open_.reserve(sequences);
+  spare_.reserve(sequences);
+  while (spare_.size() < sequences) spare_.push_back(make_sequence());
+  copies_.reserve(rows);
+  plan_.chunks.reserve(rows);
+  plan_.tokens.reserve(rows);
+  plan_.positions.reserve(rows);
+  plan_.wanted.reserve(rows);
+}
 
 Status Engine::make_ranks() {
   if (options_.ranks > 1) group_ = std::make_unique<LocalGroup>(options_.ranks);
@@ -65,7 +75,7 @@ Status Engine::make_ranks() {
     on_device_ = static_cast<DeviceDecoder*>(ranks_.front().get());
     return {};
   }
-  const Decoder::Options decoder{options_.max_rows, pages_.capacity(), options_.plant};
+  const Decoder::Options decoder{options_.max_rows, options_.max_context, pages_.capacity(), options_.plant};
   for (int r = 0; r < options_.ranks; ++r) {
     auto rank = std::make_unique<Decoder>(model_, kernels_, exchange(r), options_.threads, decoder);
     cpu_ranks_.push_back(rank.get());
@@ -78,19 +88,40 @@ std::vector<std::string> Engine::kernel_names() const { return on_device_ ? devi
 
 Engine::~Engine() = default;
 
+std::unique_ptr<KvPages::Sequence> Engine::make_sequence() const {
+  auto s = std::make_unique<KvPages::Sequence>();
+  s->pages.reserve(static_cast<size_t>(pages_for(options_.max_context)));
+  return s;
+}
+
+std::vector<Engine::Open>::const_iterator Engine::find(int64_t id) const {
+  const auto it = std::lower_bound(open_.begin(), open_.end(), id, [](const Open& o, int64_t wanted) { return o.id < wanted; });
+  ZU_CHECK(it != open_.end() && it->id == id);
+  return it;
+}
+std::vector<Engine::Open>::iterator Engine::find(int64_t id) { return open_.begin() + (std::as_const(*this).find(id) - open_.cbegin()); }
+
 int64_t Engine::open_sequence() {
-  sequences_[next_id_];
+  if (spare_.empty()) spare_.push_back(make_sequence());
+  open_.push_back({next_id_, std::move(spare_.back())});
+  spare_.pop_back();
   return next_id_++;
 }
 
-void Engine::close_sequence(int64_t id) {
-  const auto it = sequences_.find(id);
-  ZU_CHECK(it != sequences_.end());
-  pages_.release(it->second);
-  sequences_.erase(it);
+int64_t Engine::fork_sequence(int64_t id) {
+  const int64_t fork = open_sequence();
+  pages_.fork(*find(id)->sequence, *open_.back().sequence);
+  return fork;
 }
 
-int64_t Engine::length(int64_t id) const { return sequences_.at(id).length(); }
+void Engine::close_sequence(int64_t id) {
+  const auto it = find(id);
+  pages_.release(*it->sequence);
+  spare_.push_back(std::move(it->sequence));
+  open_.erase(it);
+}
+
+int64_t Engine::length(int64_t id) const { return find(id)->sequence->length(); }
 int64_t Engine::free_positions() const { return pages_.free_pages() * kPagePositions; }
 void Engine::set_capture(CaptureFn capture) {
   ZU_CHECK(!cpu_ranks_.empty());
@@ -98,7 +129,7 @@ void Engine::set_capture(CaptureFn capture) {
 }
 
 int64_t Engine::reuse_prefix(int64_t id, std::span<const int32_t> prompt) {
-  KvPages::Sequence& s = sequences_.at(id);
+  KvPages::Sequence& s = *find(id)->sequence;
   const int64_t taken = pages_.reuse_prefix(s, prompt);
   if (options_.plant == Plant::kPrefixCache)
     for (Decoder* rank : cpu_ranks_)
@@ -109,32 +140,37 @@ int64_t Engine::reuse_prefix(int64_t id, std::span<const int32_t> prompt) {
   return taken;
 }
 
-Status Engine::check(std::span<const Chunk> chunks) const {
-  std::set<int64_t> seen;
-  int64_t rows = 0;
+Status Engine::check(std::span<const Chunk> chunks) {
+  ++passes_;
+  int64_t rows = 0, pages = 0;
   for (const Chunk& c : chunks) {
-    const auto it = sequences_.find(c.sequence);
-    ZU_CHECK(it != sequences_.end() && !c.tokens.empty() && seen.insert(c.sequence).second);
-    rows += static_cast<int64_t>(c.tokens.size());
-    const int64_t end = it->second.length() + static_cast<int64_t>(c.tokens.size());
+    Open& open = *find(c.sequence);
+    ZU_CHECK(!c.tokens.empty() && open.pass != passes_);
+    open.pass = passes_;
+    const auto count = static_cast<int64_t>(c.tokens.size());
+    rows += count;
+    pages += pages_.pages_wanted(*open.sequence, count);
+    const int64_t end = open.sequence->length() + count;
     if (end > options_.max_context)
       return bad_input(fmt::format("a sequence of {} tokens is longer than the context of {}", end, options_.max_context));
     for (const int32_t token : c.tokens)
       if (token < 0 || token >= config().vocab) return bad_input(fmt::format("token {} is outside the model's vocabulary of {}", token, config().vocab));
   }
   if (rows < 1 || rows > options_.max_rows) return bad_input(fmt::format("{} tokens in one pass; this engine was made for 1 to {}", rows, options_.max_rows));
+  if (pages > pages_.free_pages()) return bad_input(fmt::format("the KV cache of {} positions is full", options_.max_total_positions));
   return {};
 }
 
-Status Engine::make_plan(std::span<const Chunk> chunks) {
+void Engine::make_plan(std::span<const Chunk> chunks) {
   plan_.chunks.clear();
   plan_.tokens.clear();
   plan_.positions.clear();
   plan_.wanted.clear();
+  copies_.clear();
   for (const Chunk& c : chunks) {
-    KvPages::Sequence& s = sequences_.at(c.sequence);
+    KvPages::Sequence& s = *find(c.sequence)->sequence;
     const auto count = static_cast<int64_t>(c.tokens.size());
-    if (!pages_.extend(s, count)) return bad_input(fmt::format("the KV cache of {} positions is full", options_.max_total_positions));
+    pages_.extend(s, count, copies_);
     plan_.chunks.push_back({plan_.rows(), count, s.length(), s.pages.data(), static_cast<int64_t>(s.pages.size())});
     for (int64_t i = 0; i < count; ++i) {
       if (c.want == Want::kAll || (c.want == Want::kLast && i == count - 1)) plan_.wanted.push_back(static_cast<int32_t>(plan_.rows()));
@@ -142,11 +178,11 @@ Status Engine::make_plan(std::span<const Chunk> chunks) {
       plan_.positions.push_back(static_cast<int32_t>(s.length() + i));
     }
   }
-  return {};
 }
 
-// Runs work on every rank of this process, each on a thread of its own. The first rank's error, or another's.
-Status Engine::on_ranks(const std::function<Status(RankDecoder&)>& work) {
+template <class Work>
+Status Engine::on_ranks(const Work& work) {
+  if (ranks_.size() == 1) return work(*ranks_.front());
   std::vector<Status> done(ranks_.size());
   std::vector<std::thread> others;
   for (size_t r = 1; r < ranks_.size(); ++r) others.emplace_back([&, r] { done[r] = work(*ranks_[r]); });
@@ -158,13 +194,14 @@ Status Engine::on_ranks(const std::function<Status(RankDecoder&)>& work) {
 
 Status Engine::compute(std::span<const Chunk> chunks) {
   ZU_TRY(check(chunks));
-  ZU_TRY(make_plan(chunks));
+  make_plan(chunks);
   int64_t positions = 0;
   for (const int32_t p : plan_.positions) positions = std::max<int64_t>(positions, p + 1);
   rope_.fill_to(std::min((positions + 255) / 256 * 256, options_.max_context), pool_ ? *pool_ : cpu_ranks_.front()->pool());
   Fault fault;
   Status done = on_ranks([&](RankDecoder& rank) -> Status {
     FpEnvScope fp;
+    for (const KvPages::Copy& copy : copies_) rank.copy_page(copy.from, copy.to);
     ZU_TRY(rank.forward(plan_, rope_));
     const Fault f = rank.take_fault();
     if (&rank == ranks_.front().get()) fault = f;
@@ -172,7 +209,7 @@ Status Engine::compute(std::span<const Chunk> chunks) {
   });
   ZU_TRY(std::move(done));
   if (fault.any) return fault_error(fault, chunks);
-  for (const Chunk& c : chunks) pages_.append(sequences_.at(c.sequence), c.tokens);
+  for (const Chunk& c : chunks) pages_.append(*find(c.sequence)->sequence, c.tokens);
   return {};
 }
 

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,7 +38,8 @@ struct EngineOptions {
 
 class Engine {
  public:
-  // The model must outlive the engine. Memory is reserved here; forward passes allocate only for bookkeeping.
+  // The model must outlive the engine. Memory is reserved here: with one rank, nothing is allocated by opening, forking and closing sequences
+  // (kSequences of them at a time, or as many as there are pages if these are fewer) nor by forward passes.
   static Result<std::unique_ptr<Engine>> create(const model::QuantizedModel& model, const EngineOptions& options);
   ~Engine();
 
@@ -52,8 +52,12 @@ class Engine {
   const EngineOptions& options() const { return options_; }
   const model::ModelConfig& config() const { return model_.config(); }
 
+  static constexpr int64_t kSequences = 1024;
+
   // A new empty sequence. Ids are never used twice.
   int64_t open_sequence();
+  // A new sequence that stands where `id` does. They share the cache until one of them writes to it.
+  int64_t fork_sequence(int64_t id);
   void close_sequence(int64_t id);
   int64_t length(int64_t id) const;
   // Takes what the prefix cache has of `prompt` for an empty sequence; the caller then forwards prompt[returned..].
@@ -86,9 +90,19 @@ class Engine {
   Engine(const model::QuantizedModel& model, const EngineOptions& options, const ops::Kernels& kernels);
   Status make_ranks();
   Status compute(std::span<const Chunk> chunks);
-  Status check(std::span<const Chunk> chunks) const;
-  Status make_plan(std::span<const Chunk> chunks);
-  Status on_ranks(const std::function<Status(RankDecoder&)>& work);
+  struct Open {
+    int64_t id;
+    std::unique_ptr<KvPages::Sequence> sequence;
+    int64_t pass = -1;  // the last one that had a chunk of it
+  };
+  std::vector<Open>::iterator find(int64_t id);
+  std::vector<Open>::const_iterator find(int64_t id) const;
+  std::unique_ptr<KvPages::Sequence> make_sequence() const;
+  Status check(std::span<const Chunk> chunks);
+  void make_plan(std::span<const Chunk> chunks);
+  // Runs work(rank) on every rank of this process, each on a thread of its own. The first rank's error, or another's.
+  template <class Work>
+  Status on_ranks(const Work& work);
   Status hand_out(const LogitsSink& sink, std::span<const Chunk> chunks);
   Status fault_error(const Fault& fault, std::span<const Chunk> chunks);
 
@@ -97,8 +111,9 @@ class Engine {
   ops::Kernels kernels_;
   KvPages pages_;
   RopeTable rope_;
-  std::map<int64_t, KvPages::Sequence> sequences_;
-  int64_t next_id_ = 0;
+  std::vector<Open> open_;  // ascending ids
+  std::vector<std::unique_ptr<KvPages::Sequence>> spare_;
+  int64_t next_id_ = 0, passes_ = 0;
   std::unique_ptr<LocalGroup> group_;
   std::vector<std::unique_ptr<RankDecoder>> ranks_;
   std::vector<Decoder*> cpu_ranks_;     // the ranks, unless they are on a GPU
@@ -107,6 +122,7 @@ class Engine {
   std::unique_ptr<ThreadPool> pool_;    // fills the rotary table
   std::unique_ptr<ops::sample::Sampler> sampler_;
   Plan plan_;
+  std::vector<KvPages::Copy> copies_;
 };
 
 // One sequence from position 0 with the logits of every position, as quality.h's Decode asks for. The engine must outlive it.

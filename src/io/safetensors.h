@@ -1,7 +1,8 @@
 // The safetensors container: a strict reader over a memory map, and a writer that holds one tensor at a time.
 //
-// File: u64 little-endian header length N <= 100,000,000; N bytes of JSON, an object of name -> {dtype, shape, data_offsets},
-// space-padded to a multiple of 8; then the tensors' bytes, which fill the rest of the file without hole or overlap.
+// File: u64 little-endian header length N <= 100,000,000; N bytes of JSON, an object of name -> {dtype, shape, data_offsets}, space-padded to
+// a multiple of 8; then the tensors' bytes, which fill the rest of the file without hole or overlap. The writer pads further, so that these
+// bytes begin at a multiple of 64, a cache line.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,8 @@ std::string header_json(const std::vector<TensorSpec>& tensors, const std::vecto
     offset += bytes[i];
   }
   out += '}';
-  out.append((8 - out.size() % 8) % 8, ' ');
+  constexpr size_t kLine = 64, kLengthBytes = 8;
+  out.append((kLine - (kLengthBytes + out.size()) % kLine) % kLine, ' ');
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,8 @@
 namespace zeroulp::model {
 namespace {
 
+constexpr int64_t kDistinctRows = 4096;  // of a linear, when layers repeat
+
 class Builder {
  public:
   Builder(const SeededShape& shape, uint64_t seed) : shape_(shape), seed_(seed) {}
@@ -21,10 +24,12 @@ class Builder {
     num::PhiloxStream random(seed_, stream_++);
     std::vector<int8_t> codes(static_cast<size_t>(n * k));
     // The sum of two uniform numbers: a bell that reaches the ends, -127 and 127.
-    for (int8_t& c : codes) {
+    const int64_t drawn = shape_.distinct_layers > 0 ? std::min(n, kDistinctRows) * k : n * k;
+    for (int64_t i = 0; i < drawn; ++i) {
       const uint32_t bits = random.next();
-      c = static_cast<int8_t>(static_cast<int>((bits & 127) + ((bits >> 7) & 127)) - 127);
+      codes[static_cast<size_t>(i)] = static_cast<int8_t>(static_cast<int>((bits & 127) + ((bits >> 7) & 127)) - 127);
     }
+    for (int64_t i = drawn; i < n * k; i += drawn) std::copy_n(codes.begin(), std::min(drawn, n * k - i), codes.begin() + i);
     const int half_log = std::bit_width(static_cast<uint64_t>(k)) / 2;
     std::vector<float> scales(static_cast<size_t>(n)), biases(static_cast<size_t>(n));
     for (float& s : scales) {

@@ -16,7 +16,8 @@ struct SeededShape {
   int key_width = 15;  // 0: alternating
   bool po2_scales = false;
   int64_t window = 0;  // of every second layer; 0: none
-  int64_t distinct_layers = 0;  // after so many the weights repeat, in the same memory: large shapes made quickly; 0: all differ
+  int64_t distinct_layers = 0;  // after so many the weights repeat, in the same memory, and so do rows
+                                // of large tables: large shapes made quickly; 0: all differ
 };
 
 // Codes, scales, norms and biases from Philox: activations stay of order one through any number of layers. The same arguments give the same

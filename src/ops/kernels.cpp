@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 namespace zeroulp::ops {
 namespace {
@@ -29,20 +30,27 @@ Result<Wanted> parse_wanted(std::string_view text) {
   return wanted;
 }
 
-// Selects one op's variant and notes which of the wanted names were met.
+// Selects one op's variant and notes which of the wanted names exist.
 class Chooser {
  public:
   Chooser(Wanted wanted, const CpuFeatures& cpu) : wanted_(std::move(wanted)), cpu_(cpu) {}
 
   template <class Fn>
   Status choose(std::string_view op, std::span<const Variant<Fn>> table, Variant<Fn>& out) {
-    ZU_TRY_ASSIGN(out, select(op, table, name_for(op, table, "reference"), cpu_));
+    ZU_TRY_ASSIGN(out, select(op, table, name_for(op, table, best_below(table)), cpu_));
     return {};
   }
   template <class Args, class Fn>
   Status choose(std::string_view op, std::span<const DeviceVariant<Args, Fn>> table, DeviceVariant<Args, Fn>& out) {
     ZU_TRY_ASSIGN(out, select(op, table, name_for(op, table, "")));
     return {};
+  }
+
+  // To be called for every op before choose(): learns what the bare name needs.
+  template <class Fn>
+  void learn(std::span<const Variant<Fn>> table) {
+    for (const Variant<Fn>& v : table)
+      if (v.name == wanted_.everywhere) level_ = v.needs;
   }
 
   Status finish() const {
@@ -65,11 +73,19 @@ class Chooser {
     met_everywhere_ |= has;
     return has ? std::string_view(wanted_.everywhere) : otherwise;
   }
+  template <class Fn>
+  std::string_view best_below(std::span<const Variant<Fn>> table) const {
+    std::string_view best = "reference";
+    for (const Variant<Fn>& v : table)
+      if (level_ && v.needs <= *level_ && why_unavailable(v.needs, cpu_).empty()) best = v.name;
+    return best;
+  }
 
   Wanted wanted_;
   const CpuFeatures& cpu_;
   size_t met_ops_ = 0;
   bool met_everywhere_ = false;
+  std::optional<Needs> level_;  // of the bare name
 };
 
 // Calls visit(name, CPU table, GPU table, member) for every op.
@@ -120,6 +136,8 @@ std::string why_unavailable(Needs needs, const CpuFeatures& cpu) {
     case Needs::kNothing: return "";
     case Needs::kAvx2: return cpu.avx2 ? "" : "this processor lacks AVX2 with FMA";
     case Needs::kAvx512Vnni: return cpu.avx512_vnni ? "" : "this processor lacks AVX-512 with VNNI";
+    case Needs::kAvx512Vbmi: return cpu.avx512_vbmi ? "" : "this processor lacks AVX-512 with VBMI2";
+    case Needs::kAmxInt8: return cpu.amx_int8 ? "" : "this processor or system lacks AMX with int8 tiles";
   }
   return "unknown need";
 }
@@ -131,6 +149,10 @@ Result<Kernels> select_kernels(std::string_view wanted, const CpuFeatures& cpu) 
   ZU_TRY_ASSIGN(Wanted parsed, parse_wanted(wanted));
   Chooser chooser(std::move(parsed), cpu);
   Kernels kernels;
+  ZU_TRY(for_each_op(kernels, [&](std::string_view, auto table, auto, auto&) -> Status {
+    chooser.learn(table);
+    return {};
+  }));
   ZU_TRY(for_each_op(kernels, [&](std::string_view op, auto table, auto, auto& out) { return chooser.choose(op, table, out); }));
   ZU_TRY(chooser.finish());
   return kernels;

@@ -36,7 +36,7 @@ struct Kernels {
   std::vector<std::string> names() const;
 };
 
-// `wanted` is empty (the fastest of each op), a variant's name (that variant where the op has it, otherwise the op's reference), or a
+// `wanted` is empty (the fastest of each op), a variant's name (where an op lacks it, the op's fastest that needs no more), or a
 // comma-separated list of op=variant and at most one bare name. An unknown op or name is a usage error; a variant that cannot run here
 // gives exit code 4.
 Result<Kernels> select_kernels(std::string_view wanted, const CpuFeatures& cpu);

@@ -14,6 +14,7 @@
 #if defined(__x86_64__)
 #define ZU_TARGET_AVX2 __attribute__((target("avx2,fma,f16c,bmi2")))
 #define ZU_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,bmi2")))
+#define ZU_TARGET_AMX __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,bmi2")))
 #endif
 
 // Before a loop over register tiles: unrolled, so that an array of vectors becomes registers (g++ does not do this by itself at -O2, and
@@ -26,14 +27,15 @@
 
 namespace zeroulp::ops {
 
-enum class Needs { kNothing, kAvx2, kAvx512Vnni };
+// Ascending: a processor that has one has those before it.
+enum class Needs { kNothing, kAvx2, kAvx512Vnni, kAvx512Vbmi, kAmxInt8 };
 
 // Empty when this processor can run it; otherwise why not, for people.
 std::string why_unavailable(Needs needs, const CpuFeatures& cpu);
 
 template <class Fn>
 struct Variant {
-  std::string_view name;  // "reference", "avx2", "avx512_vnni"
+  std::string_view name;  // "reference", "avx2", "avx512_vnni", "amx_int8"
   Needs needs;
   Fn* run;
 };

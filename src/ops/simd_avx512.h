@@ -22,17 +22,18 @@ ZU_TARGET_AVX512 inline __m512 load_bf16(const uint16_t* p, __mmask16 lanes = kA
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, p)), 16));
 }
 
-// num::float_to_bf16: RNE, NaN to 0x7FC0.
-ZU_TARGET_AVX512 inline __m256i to_bf16(__m512 v) {
+// num::float_to_bf16: RNE, NaN to 0x7FC0. In the low half of each dword.
+ZU_TARGET_AVX512 inline __m512i to_bf16_dwords(__m512 v) {
   const __m512i b = _mm512_castps_si512(v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
   const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(b, _mm512_set1_epi32(0x7FFF)), odd), 16);
   const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, is_nan, _mm512_set1_epi32(num::kBf16Nan)));
+  return _mm512_mask_mov_epi32(rounded, is_nan, _mm512_set1_epi32(num::kBf16Nan));
 }
+ZU_TARGET_AVX512 inline __m256i to_bf16(__m512 v) { return _mm512_cvtepi32_epi16(to_bf16_dwords(v)); }
 // The same rounding, left as binary32.
 ZU_TARGET_AVX512 inline __m512 round_bf16(__m512 v) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(to_bf16(v)), 16));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(to_bf16_dwords(v), 16));
 }
 ZU_TARGET_AVX512 inline void store_bf16(uint16_t* p, __m512 v, __mmask16 lanes = kAll) {
   _mm256_mask_storeu_epi16(p, lanes, to_bf16(v));
@@ -98,6 +99,18 @@ ZU_TARGET_AVX512 inline MaxScan scan_max(const float* x, int64_t count) {
     max = _mm512_max_ps(max, v);
   }
   return {_mm512_reduce_max_ps(max), bad == 0};
+}
+
+// The low bytes of 64 words.
+ZU_TARGET_AVX512 inline __m512i low_bytes(__m512i first, __m512i last) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(first)), _mm512_cvtepi16_epi8(last), 1);
+}
+// num::plane_hi and plane_lo of 64 codes.
+ZU_TARGET_AVX512 inline void split_planes(__m512i first, __m512i last, __m512i& hi, __m512i& lo) {
+  const __m512i h0 = _mm512_srai_epi16(_mm512_add_epi16(first, _mm512_set1_epi16(64)), 7);
+  const __m512i h1 = _mm512_srai_epi16(_mm512_add_epi16(last, _mm512_set1_epi16(64)), 7);
+  hi = low_bytes(h0, h1);
+  lo = low_bytes(_mm512_sub_epi16(first, _mm512_slli_epi16(h0, 7)), _mm512_sub_epi16(last, _mm512_slli_epi16(h1, 7)));
 }
 
 // Transposes 16 rows of 16 dwords; in place, so that no more than 20 registers are live.

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -32,6 +35,41 @@ TEST(ThreadPool, EveryIndexOnceAndPartitionDependsOnSizesAlone) {
       }
     }
   }
+}
+
+// More threads than any machine of the tests has cores, pauses that let everyone fall asleep between jobs, and bodies of very unequal
+// length: a wake-up that is lost would hang.
+TEST(ThreadPool, NoWakeUpIsLostOnAnOversubscribedMachine) {
+  ThreadPool pool(9);
+  std::atomic<int64_t> sum = 0;
+  for (int job = 0; job < 500; ++job) {
+    if (job % 50 == 7) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    pool.parallel_for(18, 1, [&](int64_t begin, int64_t end, int worker) {
+      if ((worker + job) % 9 == 0 && job % 50 == 0) std::this_thread::sleep_for(std::chrono::microseconds(500));
+      for (int64_t i = begin; i < end; ++i) sum += i;
+    });
+    ASSERT_EQ(sum, 153 * (job + 1));
+  }
+}
+
+TEST(ThreadPool, WaitingIsShortSpinningThenSleep) {
+  std::atomic<uint32_t> word = 0;
+  SpinThenSleep gate(word);
+  int spins = SpinThenSleep::kMostSpins;
+  for (uint32_t turn = 0; turn < 12; ++turn) {
+    const int before = spins;
+    std::thread late([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      ++word;
+      gate.wake();
+    });
+    gate.wait_while(turn, spins);
+    late.join();
+    EXPECT_EQ(spins, std::max(before / 2, SpinThenSleep::kLeastSpins)) << "a wait that slept must spin less next time";
+  }
+  EXPECT_EQ(spins, SpinThenSleep::kLeastSpins);
+  gate.wait_while(word - 1, spins);
+  EXPECT_EQ(spins, 2 * SpinThenSleep::kLeastSpins) << "a wait that was short must spin more next time";
 }
 
 #if defined(__x86_64__)

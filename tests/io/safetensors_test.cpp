@@ -178,14 +178,16 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
   const TensorInfo* w = file->find("w");
   ASSERT_NE(w, nullptr);
   EXPECT_EQ(w->offset % 8, 0u);
+  const uint64_t data_at = fs::file_size(path) - (w->bytes + 3);
+  EXPECT_EQ(data_at % 64, 0u) << "tensor data begins on a cache line";
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(file->data(*w).data()), w->bytes), "abcdefgh");
   EXPECT_EQ(file->find("nope"), nullptr);
   EXPECT_EQ(
       slurp(path),
-      std::string("\xd0\0\0\0\0\0\0\0", 8) +
+      std::string("\xf8\0\0\0\0\0\0\0", 8) +
           R"({"__metadata__":{"k":"v\n\"é"},"empty":{"dtype":"F32","shape":[0,2],"data_offsets":[0,0]},)"
           R"("w":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},"odd":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})" +
-          std::string(6, ' ') + "abcdefghxyz");
+          std::string(46, ' ') + "abcdefghxyz");
 }
 
 TEST(SafetensorsWriter, RefusesWhatTheReaderWouldRefuse) {

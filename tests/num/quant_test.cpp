@@ -14,6 +14,21 @@ void over_one_binade(Visit visit) {
     for (uint16_t x = 0x3800; x <= a; ++x) visit(bf16_to_float(a), bf16_to_float(x));
 }
 
+// Multiples of 1/64 up to 2^14, of 1/2 up to 2^19, and larger numbers: every kind of tie.
+TEST(Round, RneIsTheLibrarysNearestEven) {
+  for (int32_t i = -(1 << 20); i <= (1 << 20); ++i)
+    for (const float scale : {0x1p-6f, 0.5f, 1.0f, 511.0f}) {
+      const float x = static_cast<float>(i) * scale;
+      ASSERT_EQ(rne(x), static_cast<int32_t>(std::nearbyint(x))) << x;
+      ASSERT_EQ(rne64(x), static_cast<int64_t>(std::nearbyint(x))) << x;
+    }
+  EXPECT_EQ(rne(0.5f), 0);
+  EXPECT_EQ(rne(1.5f), 2);
+  EXPECT_EQ(rne(-2.5f), -2);
+  EXPECT_EQ(rne(2147483520.0f), 2147483520);
+  EXPECT_EQ(rne64(0x1.fffffep40f), int64_t{0x1fffffe} << 16);
+}
+
 TEST(Quantiser, NoCodeExceedsTheTopInAWholeBinade) {
   for (int width : {8, 15}) {
     const auto top = static_cast<int32_t>(quant_top(width));

@@ -144,6 +144,15 @@ TEST_F(Rules, SelectionNamesWhatRan) {
   const auto missing = select_kernels("avx2", plain);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ExitCode::kUnavailable);
+  CpuFeatures wide;
+  wide.avx2 = wide.avx512_vnni = wide.amx_int8 = true;
+  const auto tiles = select_kernels("amx_int8", wide);
+  ASSERT_TRUE(tiles);
+  EXPECT_EQ(tiles->linear_s8.name, "amx_int8");
+  EXPECT_EQ(tiles->argmax.name, "avx512_vnni") << "an op without the variant takes the fastest that needs no more";
+  EXPECT_EQ(select_kernels("avx2", wide)->linear_s8.name, "avx2");
+  wide.amx_int8 = false;
+  EXPECT_NE(select_kernels("amx_int8", wide).error().text.find("AMX"), std::string::npos);
   EXPECT_EQ(select_kernels("sse9", cpu_features()).error().code, ExitCode::kUsage);
   EXPECT_EQ(select_kernels("nosuchop=reference", cpu_features()).error().code, ExitCode::kUsage);
 }

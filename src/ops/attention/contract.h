@@ -38,8 +38,13 @@ struct Args {
   int64_t out_stride;
   uint8_t* faults;  // [rows], stride faults_stride: set to 1 on a range error, NaN or Inf; otherwise left alone
   int64_t faults_stride;
+  // scratch_bytes(layout) bytes at a multiple of 64, this call's own; or null: memory that the calling thread keeps and grows.
+  std::byte* scratch = nullptr;
 };
 using Fn = void(const Args&);
+
+// What the greediest variant needs.
+int64_t scratch_bytes(const kv_cache::Layout& layout);
 
 // The fp32 nearest to log2(e) / sqrt(d), times 128 for 15-bit keys (the lo * lo plane is dropped by definition and the score counts in
 // units of 128). Correctly rounded for every even d to 1032 (tests/ops/attention_test.cpp, MPFR).

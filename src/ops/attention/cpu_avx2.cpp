@@ -235,6 +235,8 @@ struct Avx2 {
 
 }  // namespace
 
+int64_t avx2_scratch_bytes(const Layout& l) { return scratch_bytes_of<Avx2>(l); }
+
 void avx2(const Args& g) { run_tiles<Avx2>(g); }
 
 }  // namespace zeroulp::ops::attention

@@ -19,8 +19,9 @@ int64_t planes_of(const Layout& l) { return l.key_width == 15 ? 2 : 1; }
 int64_t quads_of(const Layout& l) { return (l.d + 3) / 4; }
 
 // Lanes of keys [16 * group, 16 * group + 16) that lie in the range.
-__mmask16 lanes_of(const Range& r, int64_t group) {
+inline __mmask16 lanes_of(const Range& r, int64_t group) {
   const int64_t base = group * 16;
+  if (r.first <= base && r.last >= base + 15) return avx512::kAll;
   const __mmask16 below = avx512::first(std::max<int64_t>(0, r.first - base)),
                   to = avx512::first(std::max<int64_t>(0, r.last + 1 - base));
   return static_cast<__mmask16>(to & ~below);
@@ -159,18 +160,22 @@ struct Avx512 {
   static int64_t value_bytes(const Layout& l) { return kBlock * round_up(l.d, kLanes); }
 
   // Two planes of codes, zero behind d; returns the offset of the scores, which wraps like them.
-  static int32_t pack_query(const Layout& l, const int16_t* q, std::byte* to) {
+  ZU_TARGET_AVX512 static int32_t pack_query(const Layout& l, const int16_t* q, std::byte* to) {
     const int64_t plane = round_up(l.d, kVector);
-    std::fill_n(to, 2 * plane, std::byte{0});
-    uint32_t high = 0, low = 0;
-    for (int64_t i = 0; i < l.d; ++i) {
-      const int32_t hi = num::plane_hi(q[i]), lo = num::plane_lo(q[i]);
-      to[i] = static_cast<std::byte>(hi);
-      to[plane + i] = static_cast<std::byte>(lo);
-      high += static_cast<uint32_t>(hi);
-      low += static_cast<uint32_t>(lo);
+    const __m512i ones = _mm512_set1_epi16(1);
+    __m512i high = _mm512_setzero_si512(), low = high;
+    for (int64_t i = 0; i < plane; i += 32) {
+      const auto lanes = static_cast<__mmask32>(avx512::first_bytes(std::clamp<int64_t>(l.d - i, 0, 32)));
+      const __m512i v = _mm512_maskz_loadu_epi16(lanes, q + i);
+      const __m512i hi = _mm512_srai_epi16(_mm512_add_epi16(v, _mm512_set1_epi16(64)), 7);
+      const __m512i lo = _mm512_sub_epi16(v, _mm512_slli_epi16(hi, 7));
+      high = _mm512_add_epi32(high, _mm512_madd_epi16(hi, ones));
+      low = _mm512_add_epi32(low, _mm512_madd_epi16(lo, ones));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm512_cvtepi16_epi8(hi));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + plane + i), _mm512_cvtepi16_epi8(lo));
     }
-    return static_cast<int32_t>(128 * (128 * high + low + (l.key_width == 15 ? high : 0)));
+    const auto sum = [](__m512i v) ZU_TARGET_AVX512 { return static_cast<uint32_t>(_mm512_reduce_add_epi32(v)); };
+    return static_cast<int32_t>(128 * (128 * sum(high) + sum(low) + (l.key_width == 15 ? sum(high) : 0)));
   }
 
   static void pack_block(const Layout& l, const View& kv, const Range& r, std::byte* keys, std::byte* values) {
@@ -218,6 +223,8 @@ struct Avx512 {
 };
 
 }  // namespace
+
+int64_t avx512_vnni_scratch_bytes(const Layout& l) { return scratch_bytes_of<Avx512>(l); }
 
 void avx512_vnni(const Args& g) { run_tiles<Avx512>(g); }
 

@@ -7,6 +7,10 @@
 namespace zeroulp::ops::attention {
 void avx2(const Args& args);
 void avx512_vnni(const Args& args);
+void amx_int8(const Args& args);
+int64_t avx2_scratch_bytes(const kv_cache::Layout& layout);
+int64_t avx512_vnni_scratch_bytes(const kv_cache::Layout& layout);
+int64_t amx_int8_scratch_bytes(const kv_cache::Layout& layout);
 }  // namespace zeroulp::ops::attention
 #endif
 

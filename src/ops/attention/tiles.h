@@ -61,22 +61,37 @@ struct Query {
   }
 };
 
-// Memory of one thread, kept between calls.
+template <class Isa>
+int64_t query_stride_of(const Layout& l) {
+  return Isa::query_bytes(l) + 8 * round_up(l.d, kLanes);
+}
+template <class Isa>
+int64_t scratch_bytes_of(const Layout& l) {
+  return Isa::key_bytes(l) + Isa::value_bytes(l) + 4 * round_up(l.d, kLanes) + kTileQueries * query_stride_of<Isa>(l);
+}
+
+// The call's scratch memory, or the calling thread's, which it keeps. (The thread's is in a function of its own: meeting a thread_local vector
+// allocates, even one that stays empty.)
+inline std::byte* own_scratch(int64_t bytes) {
+  static thread_local std::vector<std::byte> memory;
+  if (static_cast<int64_t>(memory.size()) < bytes + 64) memory.resize(static_cast<size_t>(bytes + 64));
+  return memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+}
+inline std::byte* scratch_of(const Args& g, int64_t bytes) { return g.scratch != nullptr ? g.scratch : own_scratch(bytes); }
+
+// It cut up.
 struct Scratch {
   std::byte *keys, *values, *queries;
   int32_t* a;
   int64_t query_stride;
 };
 template <class Isa>
-Scratch make_scratch(const Layout& l) {
-  static thread_local std::vector<std::byte> memory;
-  const int64_t padded = round_up(l.d, kLanes), query_stride = Isa::query_bytes(l) + 8 * padded;
-  const int64_t bytes = Isa::key_bytes(l) + Isa::value_bytes(l) + 4 * padded + kTileQueries * query_stride + 64;
-  if (static_cast<int64_t>(memory.size()) < bytes) memory.resize(static_cast<size_t>(bytes));
-  std::byte* at = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+Scratch make_scratch(const Args& g) {
+  const Layout& l = g.layout;
+  std::byte* at = scratch_of(g, scratch_bytes_of<Isa>(l));
   std::byte* values = at + Isa::key_bytes(l);
   std::byte* a = values + Isa::value_bytes(l);
-  return {at, values, a + 4 * padded, reinterpret_cast<int32_t*>(a), query_stride};
+  return {at, values, a + 4 * round_up(l.d, kLanes), reinterpret_cast<int32_t*>(a), query_stride_of<Isa>(l)};
 }
 
 template <class Isa>
@@ -156,7 +171,7 @@ void run_tile(const Args& g, int64_t first_query, int64_t count, const Scratch& 
 
 template <class Isa>
 void run_tiles(const Args& g) {
-  const Scratch scratch = make_scratch<Isa>(g.layout);
+  const Scratch scratch = make_scratch<Isa>(g);
   const int64_t queries = g.rows * g.group;
   for (int64_t i = 0; i < queries; i += kTileQueries) run_tile<Isa>(g, i, std::min(kTileQueries, queries - i), scratch);
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "ops/attention/fast.h"
@@ -12,6 +13,7 @@ std::span<const Variant<Fn>> variants() {
 #if defined(__x86_64__)
     {"avx2", Needs::kAvx2, avx2},
     {"avx512_vnni", Needs::kAvx512Vnni, avx512_vnni},
+    {"amx_int8", Needs::kAmxInt8, amx_int8},
 #endif
   };
   return kTable;
@@ -54,5 +56,13 @@ std::span<const OnDevice> device_variants() { return kOnDevice; }
 #else
 std::span<const OnDevice> device_variants() { return {}; }
 #endif
+
+int64_t scratch_bytes(const kv_cache::Layout& layout) {
+#if defined(__x86_64__)
+  return std::max({avx2_scratch_bytes(layout), avx512_vnni_scratch_bytes(layout), amx_int8_scratch_bytes(layout)});
+#else
+  return 0 * layout.d;
+#endif
+}
 
 }  // namespace zeroulp::ops::attention

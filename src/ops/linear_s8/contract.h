@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/host_device.h"
@@ -32,8 +33,34 @@ struct Args {
   Output output;
   void* y;  // uint16_t, float or int64_t [rows, n], row stride y_stride in elements
   int64_t y_stride;
+  // scratch_bytes(rows, k) bytes at a multiple of 64, this call's own; or null: memory that the calling thread keeps and grows.
+  std::byte* scratch = nullptr;
 };
 using Fn = void(const Args&);
+
+// What the greediest variant needs.
+int64_t scratch_bytes(int64_t rows, int64_t k);
+
+constexpr int64_t output_bytes(Output output) { return output == Output::kBf16 ? 2 : output == Output::kF32 ? 4 : 8; }
+
+// The same linear over output channels [first, last) alone.
+inline Args channels(Args a, int64_t first, int64_t last) {
+  a.weights += first * a.weights_stride;
+  a.channel_scales += first;
+  if (a.bias) a.bias += first;
+  a.n = last - first;
+  a.y = static_cast<std::byte*>(a.y) + first * output_bytes(a.output);
+  return a;
+}
+
+// The same linear over rows [first, last) alone.
+inline Args rows(Args a, int64_t first, int64_t last) {
+  a.codes += first * a.codes_stride;
+  a.row_scales += first;
+  a.rows = last - first;
+  a.y = static_cast<std::byte*>(a.y) + first * a.y_stride * output_bytes(a.output);
+  return a;
+}
 
 // y = mul(sA, mul(sB, f)), with bias fma(sA, mul(sB, f), b); f = i2f(acc), ONE rounding whatever acc's width.
 ZU_HD inline float epilogue(float f, float sa, float sb, const float* bias) {

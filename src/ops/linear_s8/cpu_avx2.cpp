@@ -38,9 +38,9 @@ ZU_TARGET_AVX2 inline __m256i load_weights(const int8_t* p) {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
-// R rows by C channels. sums: R rows of kPanel.
+// R rows by C channels, weights_stride apart. sums: R rows of kPanel, in each the C sums `apart` apart.
 template <int R, int C>
-ZU_TARGET_AVX2 void tile(const Rows& rows, const int8_t* weights, int64_t weights_stride, int64_t* sums) {
+ZU_TARGET_AVX2 void tile(const Rows& rows, const int8_t* weights, int64_t weights_stride, int64_t* sums, int64_t apart = 1) {
   const int64_t whole = rows.k - rows.k % kStep;
   __m256i wide[R][C];
   ZU_UNROLL for (int r = 0; r < R; ++r) ZU_UNROLL for (int c = 0; c < C; ++c) wide[r][c] = _mm256_setzero_si256();
@@ -68,7 +68,7 @@ ZU_TARGET_AVX2 void tile(const Rows& rows, const int8_t* weights, int64_t weight
       }
     }
   }
-  ZU_UNROLL for (int r = 0; r < R; ++r) ZU_UNROLL for (int c = 0; c < C; ++c) sums[r * kPanel + c] =
+  ZU_UNROLL for (int r = 0; r < R; ++r) ZU_UNROLL for (int c = 0; c < C; ++c) sums[r * kPanel + c * apart] =
       avx2::sum_lanes_64(wide[r][c]);
 }
 
@@ -100,10 +100,27 @@ ZU_TARGET_AVX2 void store_row(const Args& a, int64_t row, int64_t channel, int64
   for (; c < count; ++c) store(a, row, channel + c, sums[c]);
 }
 
-}  // namespace
+// R rows by all channels. Weights come from memory here, and hardware follows several places at once better than one: a tile's C channels
+// stand at C places of the matrix, each read from front to back.
+template <int R, int C>
+void few_rows(const Args& a) {
+  constexpr int64_t kRun = kPanel / C;
+  const Rows rows = make_rows(a, 0, R);
+  int64_t sums[R * kPanel];
+  const int64_t apart = a.n / C;
+  for (int64_t at = 0; at < apart; at += kRun) {
+    const int64_t run = std::min(kRun, apart - at);
+    for (int64_t i = 0; i < run; ++i)
+      tile<R, C>(rows, a.weights + (at + i) * a.weights_stride, apart * a.weights_stride, sums + i, kRun);
+    for (int64_t r = 0; r < R; ++r)
+      for (int64_t c = 0; c < C; ++c) store_row(a, r, c * apart + at, run, sums + r * kPanel + c * kRun);
+  }
+  const int64_t rest = a.n % C, first = a.n - rest;
+  panel<R, 1>(rows, a.weights + first * a.weights_stride, a.weights_stride, rest, sums);
+  for (int64_t r = 0; r < R; ++r) store_row(a, r, first, rest, sums + r * kPanel);
+}
 
-void avx2(const Args& a) {
-  if (a.k < kStep) return reference(a);
+void many_rows(const Args& a) {
   for (int64_t channel = 0; channel < a.n; channel += kPanel) {
     const int64_t channels = std::min(kPanel, a.n - channel);
     const int8_t* weights = a.weights + channel * a.weights_stride;
@@ -111,22 +128,26 @@ void avx2(const Args& a) {
       const int64_t count = std::min(kTileRows, a.rows - row);
       const Rows rows = make_rows(a, row, count);
       int64_t sums[kTileRows * kPanel];
-      switch (count) {
-        case 1:
-          panel<1, 4>(rows, weights, a.weights_stride, channels, sums);
-          break;
-        case 2:
-          panel<2, 4>(rows, weights, a.weights_stride, channels, sums);
-          break;
-        case 3:
-          panel<3, 2>(rows, weights, a.weights_stride, channels, sums);
-          break;
-        default:
-          panel<4, 2>(rows, weights, a.weights_stride, channels, sums);
-          break;
-      }
+      const auto tiles = count == 1   ? panel<1, 4>
+                         : count == 2 ? panel<2, 4>
+                         : count == 3 ? panel<3, 2>
+                                      : panel<4, 2>;
+      tiles(rows, weights, a.weights_stride, channels, sums);
       for (int64_t r = 0; r < count; ++r) store_row(a, row + r, channel, channels, sums + r * kPanel);
     }
+  }
+}
+
+}  // namespace
+
+void avx2(const Args& a) {
+  if (a.k < kStep) return reference(a);
+  switch (a.rows) {
+    case 1: return few_rows<1, 4>(a);
+    case 2: return few_rows<2, 4>(a);
+    case 3: return few_rows<3, 2>(a);
+    case 4: return few_rows<4, 2>(a);
+    default: return many_rows(a);
   }
 }
 

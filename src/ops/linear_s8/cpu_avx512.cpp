@@ -8,34 +8,23 @@
 // that a vector holds 4 codes of 16 channels; sums then need no work across lanes.
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "ops/linear_s8/fast.h"
-#include "ops/simd_avx512.h"
+#include "ops/linear_s8/sums_avx512.h"
 
 #if defined(__x86_64__)
 namespace zeroulp::ops::linear_s8 {
 namespace {
 
-constexpr int64_t kVector = 64;           // bytes
 constexpr int64_t kPanel = 64;            // few rows: channels whose sums wait for the epilogue
 constexpr int64_t kFewRows = 5;          // up to here packing the weights does not pay
 constexpr int64_t kChunkBytes = 1 << 20;  // activation planes that are worked on together: they stay in the second-level cache
-constexpr int64_t kNarrowK = 1040;        // up to here 128 * hi + lo stays inside int32
-static_assert(kNarrowK * 16256 * 127 < (int64_t{1} << 31));
-
-// Memory of one thread, kept between calls.
-int8_t* scratch(std::vector<int8_t>& memory, int64_t bytes) {
-  if (static_cast<int64_t>(memory.size()) < bytes + kVector) memory.resize(static_cast<size_t>(bytes + kVector));
-  const auto address = reinterpret_cast<uintptr_t>(memory.data());
-  return memory.data() + (kVector - address % kVector) % kVector;
-}
 
 // Some rows' codes as int8 planes: [row][plane][padded], zero behind k.
 struct Planes {
   int8_t* bytes;
   int64_t padded;                 // an odd multiple of 64, so that rows do not fall on the same cache sets
-  std::vector<int32_t>& offsets;  // [row][plane]: 128 * sum(plane)
+  int32_t* offsets;               // [row][plane]: 128 * sum(plane)
 };
 
 ZU_TARGET_AVX512 void pack_row(const int16_t* codes, int64_t k, int planes, int64_t padded, int8_t* out, int32_t* offsets) {
@@ -59,10 +48,9 @@ ZU_TARGET_AVX512 void pack_row(const int16_t* codes, int64_t k, int planes, int6
 }
 
 void pack_rows(const Args& a, int64_t row, int64_t count, int planes, const Planes& to) {
-  to.offsets.resize(static_cast<size_t>(count * planes));
   for (int64_t r = 0; r < count; ++r)
     pack_row(a.codes + (row + r) * a.codes_stride, a.k, planes, to.padded, to.bytes + r * planes * to.padded,
-             to.offsets.data() + r * planes);
+             to.offsets + r * planes);
 }
 
 // linear_s8::store for `count` channels of one row from the sums of its planes: hi[count], and lo[count] behind it at `to_lo`.
@@ -84,10 +72,7 @@ ZU_TARGET_AVX512 void store_row(const Args& a, int64_t row, int64_t channel, int
                                P == 2 ? avx512::join_planes_high(hi, lo, 7) : avx512::join_planes_high(none, hi, 0));
       continue;
     }
-    const __m512 f = P == 1            ? _mm512_cvtepi32_ps(hi)
-                     : a.k <= kNarrowK ? _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(hi, 7), lo))
-                                       : avx512::i2f_planes(hi, lo, 7);
-    const __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, a.channel_scales + channel + c), f);
+    const __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, a.channel_scales + channel + c), i2f_sums<P>(a.k, hi, lo));
     const __m512 y =
         a.bias ? _mm512_fmadd_ps(sa, scaled, _mm512_maskz_loadu_ps(lanes, a.bias + channel + c)) : _mm512_mul_ps(sa, scaled);
     if (a.output == Output::kBf16)
@@ -108,30 +93,42 @@ ZU_TARGET_AVX512 inline __m128i sum_lanes(__m512i v0, __m512i v1, __m512i v2, __
   return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-// V = rows * planes vectors of activations by `channels` <= kPanel channels, 4 at a time. sums: V rows of kPanel.
+// Weights come from memory here, and hardware follows several places at once better than one: a panel is kRun channels from each of kStreams
+// places of the matrix, `apart` channels from one place to the next.
+constexpr int64_t kStreams = 4, kRun = kPanel / kStreams;
+constexpr int64_t kAhead = 2048;  // bytes to prefetch before they are wanted; 1 to 4 KiB measure alike
+
+// V = rows * planes vectors of activations by `run` <= kRun channels of each stream. sums: V rows of [stream][kRun].
 template <int V>
 ZU_TARGET_AVX512 void dot_panel(const Args& a, const int8_t* planes, int64_t padded, const int32_t* offsets,
-                                const int8_t* weights, int64_t channels, int32_t* sums) {
+                                const int8_t* weights, int64_t apart, int64_t run, int32_t* sums) {
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
-  for (int64_t at = 0; at < channels; at += 4) {
-    const int8_t* w_at[4];
-    ZU_UNROLL for (int c = 0; c < 4; ++c) w_at[c] = weights + std::min(at + c, channels - 1) * a.weights_stride;
-    __m512i acc[V][4];
-    ZU_UNROLL for (int v = 0; v < V; ++v) ZU_UNROLL for (int c = 0; c < 4; ++c) acc[v][c] = _mm512_setzero_si512();
+  for (int64_t at = 0; at < run; ++at) {
+    const int8_t* w_at[kStreams];
+    ZU_UNROLL for (int c = 0; c < kStreams; ++c) w_at[c] = weights + (c * apart + at) * a.weights_stride;
+    __m512i acc[V][kStreams];
+    ZU_UNROLL for (int v = 0; v < V; ++v) ZU_UNROLL for (int c = 0; c < kStreams; ++c) acc[v][c] = _mm512_setzero_si512();
     int64_t i = 0;
     do {  // k >= 1
       const __mmask64 bytes = avx512::first_bytes(a.k - i);
-      __m512i w[4];
-      ZU_UNROLL for (int c = 0; c < 4; ++c) w[c] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(bytes, w_at[c] + i), flip);
+      __m512i w[kStreams];
+      ZU_UNROLL for (int c = 0; c < kStreams; ++c) {
+        _mm_prefetch(w_at[c] + i + kAhead, _MM_HINT_T0);
+        w[c] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(bytes, w_at[c] + i), flip);
+      }
       ZU_UNROLL for (int v = 0; v < V; ++v) {
         const __m512i x = _mm512_load_si512(planes + v * padded + i);
-        ZU_UNROLL for (int c = 0; c < 4; ++c) acc[v][c] = _mm512_dpbusd_epi32(acc[v][c], w[c], x);
+        ZU_UNROLL for (int c = 0; c < kStreams; ++c) acc[v][c] = _mm512_dpbusd_epi32(acc[v][c], w[c], x);
       }
       i += kVector;
     } while (i < a.k);
     ZU_UNROLL for (int v = 0; v < V; ++v) {
-      const __m128i four = sum_lanes(acc[v][0], acc[v][1], acc[v][2], acc[v][3]);
-      _mm_store_si128(reinterpret_cast<__m128i*>(sums + v * kPanel + at), _mm_sub_epi32(four, _mm_set1_epi32(offsets[v])));
+      const __m128i four = _mm_sub_epi32(sum_lanes(acc[v][0], acc[v][1], acc[v][2], acc[v][3]), _mm_set1_epi32(offsets[v]));
+      int32_t* to = sums + v * kPanel + at;
+      to[0] = _mm_extract_epi32(four, 0);
+      to[kRun] = _mm_extract_epi32(four, 1);
+      to[2 * kRun] = _mm_extract_epi32(four, 2);
+      to[3 * kRun] = _mm_extract_epi32(four, 3);
     }
   }
 }
@@ -139,17 +136,22 @@ ZU_TARGET_AVX512 void dot_panel(const Args& a, const int8_t* planes, int64_t pad
 template <int P>
 void dot_rows(const Args& a, const Planes& planes) {
   constexpr int64_t kRows = 2;  // with three, g++ runs out of registers
-  for (int64_t channel = 0; channel < a.n; channel += kPanel) {
-    const int64_t channels = std::min(kPanel, a.n - channel);
+  // Channels [first, first + run) and those 1, 2, 3 times `apart` further on.
+  const auto panel = [&](int64_t first, int64_t apart, int64_t run) {
     for (int64_t row = 0; row < a.rows; row += kRows) {
       const int64_t rows = std::min(kRows, a.rows - row);
       const auto dots = rows == 1 ? dot_panel<P> : dot_panel<2 * P>;
       alignas(64) int32_t sums[kRows * P * kPanel];
-      dots(a, planes.bytes + row * P * planes.padded, planes.padded, planes.offsets.data() + row * P,
-           a.weights + channel * a.weights_stride, channels, sums);
-      for (int64_t r = 0; r < rows; ++r) store_row<P>(a, row + r, channel, channels, sums + r * P * kPanel, kPanel);
+      dots(a, planes.bytes + row * P * planes.padded, planes.padded, planes.offsets + row * P,
+           a.weights + first * a.weights_stride, apart, run, sums);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t s = 0; s < (apart == 0 ? 1 : kStreams); ++s)
+          store_row<P>(a, row + r, first + s * apart, run, sums + r * P * kPanel + s * kRun, kPanel);
     }
-  }
+  };
+  const int64_t apart = a.n / kStreams;
+  for (int64_t at = 0; at < apart; at += kRun) panel(at, apart, std::min(kRun, apart - at));
+  if (const int64_t rest = a.n % kStreams) panel(a.n - rest, 0, rest);  // every stream is the same then
 }
 
 // ---- many rows
@@ -206,7 +208,7 @@ void panel_rows(const Args& a, int64_t row, int64_t count, int64_t channel, int6
   const auto sweep = [&](auto tiles, int64_t rows) {
     const int64_t times = (count - r) / rows;
     tiles(a, row + r, times, channel, channels, planes.bytes + r * P * planes.padded, planes.padded,
-          planes.offsets.data() + r * P, weights);
+          planes.offsets + r * P, weights);
     r += times * rows;
   };
   sweep(panel_tiles<P, 12>, 12 / P);
@@ -216,20 +218,29 @@ void panel_rows(const Args& a, int64_t row, int64_t count, int64_t channel, int6
   sweep(panel_tiles<P, P>, 1);
 }
 
+int64_t padded_k(int64_t k) { return round_up(k, kVector) | kVector; }
+
+// Rows that are worked on together.
+int64_t chunk_rows(int64_t rows, int64_t k, int64_t planes) {
+  if (rows <= kFewRows) return rows;
+  return std::min(rows, std::max<int64_t>(2, kChunkBytes / (12 * padded_k(k))) * (12 / planes));
+}
+
+int64_t scratch_bytes_of(int64_t rows, int64_t k, int64_t planes) {
+  const int64_t vectors = chunk_rows(rows, k, planes) * planes;
+  return (vectors + 32) * padded_k(k) + round_up(vectors * 4, kVector);
+}
+
 template <int P>
 void run(const Args& a) {
-  static thread_local std::vector<int8_t> planes_memory, weights_memory;
-  static thread_local std::vector<int32_t> offsets_memory;
-  const int64_t padded = ((a.k + kVector - 1) / kVector * kVector) | kVector;
-  const bool few = a.rows <= kFewRows;
-  const int64_t tiles = std::max<int64_t>(2, kChunkBytes / (12 * padded));
-  const int64_t chunk = few ? a.rows : std::min(a.rows, tiles * (12 / P));
-  const Planes planes{scratch(planes_memory, chunk * P * padded), padded, offsets_memory};
-  if (few) {
+  const int64_t padded = padded_k(a.k), chunk = chunk_rows(a.rows, a.k, P);
+  auto* memory = reinterpret_cast<int8_t*>(scratch(a, scratch_bytes_of(a.rows, a.k, P)));
+  int8_t* const weights = memory + chunk * P * padded;
+  const Planes planes{memory, padded, reinterpret_cast<int32_t*>(weights + 32 * padded)};
+  if (a.rows <= kFewRows) {
     pack_rows(a, 0, a.rows, P, planes);
     return dot_rows<P>(a, planes);
   }
-  int8_t* weights = scratch(weights_memory, 32 * padded);
   for (int64_t row = 0; row < a.rows; row += chunk) {
     const int64_t count = std::min(chunk, a.rows - row);
     pack_rows(a, row, count, P, planes);
@@ -242,6 +253,8 @@ void run(const Args& a) {
 }
 
 }  // namespace
+
+int64_t avx512_vnni_scratch_bytes(int64_t rows, int64_t k) { return std::max(scratch_bytes_of(rows, k, 1), scratch_bytes_of(rows, k, 2)); }
 
 void avx512_vnni(const Args& a) { a.width == 15 ? run<2>(a) : run<1>(a); }
 

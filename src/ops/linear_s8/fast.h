@@ -7,6 +7,9 @@
 namespace zeroulp::ops::linear_s8 {
 void avx2(const Args& args);
 void avx512_vnni(const Args& args);
+void amx_int8(const Args& args);
+int64_t avx512_vnni_scratch_bytes(int64_t rows, int64_t k);
+int64_t amx_int8_scratch_bytes(int64_t rows, int64_t k);
 }  // namespace zeroulp::ops::linear_s8
 #endif
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/linear_s8/cuda_cublaslt.h"
 #include "ops/linear_s8/cuda_triton.h"
 #include "ops/linear_s8/fast.h"
@@ -13,6 +15,7 @@ std::span<const Variant<Fn>> variants() {
 #if defined(__x86_64__)
     {"avx2", Needs::kAvx2, avx2},
     {"avx512_vnni", Needs::kAvx512Vnni, avx512_vnni},
+    {"amx_int8", Needs::kAmxInt8, amx_int8},
 #endif
   };
   return kTable;
@@ -64,5 +67,13 @@ std::span<const ForeignPair> foreign_pairs() { return kForeign; }
 std::span<const OnDevice> device_variants() { return {}; }
 std::span<const ForeignPair> foreign_pairs() { return {}; }
 #endif
+
+int64_t scratch_bytes(int64_t rows, int64_t k) {
+#if defined(__x86_64__)
+  return std::max(avx512_vnni_scratch_bytes(rows, k), amx_int8_scratch_bytes(rows, k));
+#else
+  return 0 * rows * k;
+#endif
+}
 
 }  // namespace zeroulp::ops::linear_s8
