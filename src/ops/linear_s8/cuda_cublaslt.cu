@@ -33,6 +33,7 @@ bool find(void* library, const char* name, Fn*& out) {
 }
 
 Library load() {
+  const OutsideCapture outside;
   Library l;
   void* const found = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL);
   if (found == nullptr) {

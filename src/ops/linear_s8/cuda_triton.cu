@@ -73,6 +73,7 @@ std::string load(const std::filesystem::path& folder, Entry& entry, Loaded& into
 }
 
 Loaded load_all() {
+  const OutsideCapture outside;
   Loaded out;
   const std::optional<std::filesystem::path> folder = kernel_folder();
   if (!folder) {

@@ -1,8 +1,8 @@
 // linear_s8 by CUTLASS: its main loop, its scheduler, its epilogue tree. Nothing of the product is ours except the conversion to bf16.
 //
-// 8-bit codes and bf16 output go through one fused kernel whose epilogue multiplies as the scaled products of serving stacks do: the weight's
-// scale first, then the activation's, the bias in the second product. That order is the contract's (contract.h), so the bits must be equal;
-// tests hold them to it. Everything else (fp32 output, sums, 15-bit codes) takes CUTLASS's int32 sums, one product per plane, and
+// 8-bit codes, bf16 output and a multiple of eight channels go through one fused kernel whose epilogue multiplies as the scaled products of
+// serving stacks do: the weight's scale first, then the activation's, the bias in the second product. That order is the contract's
+// (contract.h), so the bits must be equal; tests hold them to it. Everything else takes CUTLASS's int32 sums, one product per plane, and
 // finish_sums.
 //
 // The conversion is num::float_to_bf16 because CUTLASS's own gives another NaN (0x7FFF) than the contract (0x7FC0). The fma of the bias is
@@ -84,13 +84,18 @@ struct Build {
 
 constexpr int64_t kGemmWorkspace = 1 << 20;  // the default scheduler needs none today; asked for below
 
-// y[rows, n] (row stride y_stride) from one plane of codes.
+// The copy engine writes rows whose length and start are multiples of 16 bytes.
+int64_t padded_n(const Args& a) { return round_up(a.n, 8); }
+bool y_aligned(const Args& a) { return reinterpret_cast<uintptr_t>(a.y) % 16 == 0 && a.y_stride % 8 == 0; }
+bool is_fused(const Args& a) { return a.width == 8 && a.output == Output::kBf16 && a.n % 8 == 0; }
+
+// y[rows, padded n] (row stride y_stride) from one plane of codes.
 template <class Build, class Thread, class Out>
 void multiply(const Args& a, const device::Launch& launch, const int8_t* codes, const Weights& b, const Thread& thread, Out* y, int64_t y_stride,
               std::byte* scratch) {
   using Gemm = typename Build::Gemm;
   using Kernel = typename Gemm::GemmKernel;
-  const auto rows = static_cast<int>(a.rows), n = static_cast<int>(a.n), k = static_cast<int>(b.k);
+  const auto rows = static_cast<int>(a.rows), n = static_cast<int>(padded_n(a)), k = static_cast<int>(b.k);
   typename Gemm::Arguments arguments{cutlass::gemm::GemmUniversalMode::kGemm,
                                      {rows, n, k, 1},
                                      {codes, {b.k, _1{}, 0}, b.data, {b.stride, _1{}, 0}},
@@ -110,15 +115,10 @@ __global__ void copy_rows(const uint16_t* from, int64_t from_stride, uint16_t* t
   if (i < rows * n) to[i / n * to_stride + i % n] = from[i / n * from_stride + i % n];
 }
 
-bool is_fused(const Args& a) { return a.width == 8 && a.output == Output::kBf16; }
-// The copy engine writes rows that start at multiples of 16 bytes.
-bool y_aligned(const Args& a) { return reinterpret_cast<uintptr_t>(a.y) % 16 == 0 && a.y_stride % 8 == 0; }
-int64_t padded_n(const Args& a) { return round_up(a.n, 8); }
-
 void fused(const Args& a, const device::Launch& launch, const int8_t* codes, const Weights& b, Workspace& workspace, std::byte* scratch) {
   const bool direct = y_aligned(a);
-  uint16_t* const y = direct ? static_cast<uint16_t*>(a.y) : workspace.take<uint16_t>(a.rows * padded_n(a));
-  const int64_t stride = direct ? a.y_stride : padded_n(a);
+  uint16_t* const y = direct ? static_cast<uint16_t*>(a.y) : workspace.take<uint16_t>(a.rows * a.n);
+  const int64_t stride = direct ? a.y_stride : a.n;
   const typename PerChannel::Arguments channel_scales{a.channel_scales, 0.0f, {}};
   const typename PerRow::Arguments row_scales{a.row_scales, 0.0f, {}};
   const typename Scaled::Arguments scaled{channel_scales, {}, {}};
@@ -148,15 +148,15 @@ void by_sums(const Args& a, const device::Launch& launch, const int8_t* codes, c
 void cutlass_sm90(const Args& a, const device::Launch& launch) {
   if (a.rows * a.n == 0) return;
   Workspace workspace(launch);
-  const Weights b = make_weights(a, launch, workspace, a.n);
+  const Weights b = make_weights(a, launch, workspace, padded_n(a));
   const int8_t* const codes = make_codes(a, launch, workspace, a.rows);
   std::byte* const scratch = workspace.take<std::byte>(kGemmWorkspace);
   is_fused(a) ? fused(a, launch, codes, b, workspace, scratch) : by_sums(a, launch, codes, b, workspace, scratch);
 }
 
 int64_t cutlass_sm90_workspace(const Args& a) {
-  const int64_t out = is_fused(a) ? a.rows * padded_n(a) * 2 : planes_of(a) * a.rows * padded_n(a) * 4;
-  return weight_bytes(a, a.n) + code_bytes(a, a.rows) + kGemmWorkspace + round_up(out, 256);
+  const int64_t out = is_fused(a) ? a.rows * a.n * 2 : planes_of(a) * a.rows * padded_n(a) * 4;
+  return weight_bytes(a, padded_n(a)) + code_bytes(a, a.rows) + kGemmWorkspace + round_up(out, 256);
 }
 
 }  // namespace zeroulp::ops::linear_s8
