@@ -1,9 +1,8 @@
 // linear_s8 on CUDA cores for few rows: every weight is read from memory once, 16 bytes to a thread, and multiplied with four-way dot
 // products (dp4a). More than eight rows go eight at a time.
 //
-// A warp owns C channels and runs along K, one lane to 16 weights; the codes wait in shared memory as int8 planes. What limits it is the
-// memory, so loads must always be under way: those of a step are issued before the products of the step before it, over the end of a row
-// too, and the first ones before the codes are made.
+// A warp owns kChannels channels and runs along K, one lane to 16 weights; the codes wait in shared memory as int8 planes. What limits it
+// is the memory, so enough loads must be under way: kDeep vectors per lane and step, and as many blocks as fit.
 //
 // Bound: a plane's sum with the weights is below 2^31 to K = 131072 (contract.h), whatever the order.
 #include <algorithm>
@@ -14,7 +13,7 @@ namespace zeroulp::ops::linear_s8 {
 namespace {
 
 constexpr int kWarps = 16, kThreads = 32 * kWarps;
-constexpr int kDeep = 4;                   // weight vectors of a lane and step
+constexpr int kDeep = 8;                   // weight vectors of a lane per step of the loop
 constexpr int64_t kSlabBytes = 96 * 1024;  // codes in shared memory at a time, so that two blocks fit on a multiprocessor
 
 // 16 weights, or zeros.
@@ -24,30 +23,19 @@ __device__ uint4 load_weights(const int8_t* at, bool there) {
   return w;
 }
 
-// Codes [at, at + length) of R rows into planes [row][plane][length], zero behind k and behind the last row. length: a multiple of 8.
+// Codes [at, at + length) of kRows rows into planes [row][plane][length], zero behind k and behind the last row.
 template <int R, int P>
 __device__ void load_codes(const Args& a, int64_t first_row, int64_t at, int length, int8_t* planes) {
-  const bool vector = reinterpret_cast<uintptr_t>(a.codes) % 16 == 0 && a.codes_stride % 8 == 0;
-  const int pieces = length / 8;
-  for (int i = threadIdx.x; i < R * pieces; i += kThreads) {
-    const int r = i / pieces, j = i % pieces * 8;
-    const int16_t* const from = a.codes + (first_row + r) * a.codes_stride + at + j;
-    const int64_t left = first_row + r < a.rows ? a.k - at - j : 0;
-    alignas(16) int16_t q[8];
-    if (vector && left >= 8) {
-      *reinterpret_cast<uint4*>(q) = *reinterpret_cast<const uint4*>(from);
-    } else {
-#pragma unroll
-      for (int b = 0; b < 8; ++b) q[b] = b < left ? from[b] : int16_t{0};
+  for (int i = threadIdx.x; i < R * (length / 4); i += kThreads) {
+    const int r = i / (length / 4), j = i % (length / 4) * 4;
+    uint32_t words[P] = {};
+    for (int b = 0; b < 4; ++b) {
+      const bool there = first_row + r < a.rows && at + j + b < a.k;
+      const int32_t q = there ? a.codes[(first_row + r) * a.codes_stride + at + j + b] : 0;
+      words[0] |= static_cast<uint32_t>(static_cast<uint8_t>(P == 2 ? num::plane_hi(q) : q)) << (8 * b);
+      if (P == 2) words[P - 1] |= static_cast<uint32_t>(static_cast<uint8_t>(num::plane_lo(q))) << (8 * b);
     }
-    uint32_t words[P][2] = {};
-#pragma unroll
-    for (int b = 0; b < 8; ++b) {
-      words[0][b / 4] |= static_cast<uint32_t>(static_cast<uint8_t>(P == 2 ? num::plane_hi(q[b]) : q[b])) << (8 * (b % 4));
-      if (P == 2) words[P - 1][b / 4] |= static_cast<uint32_t>(static_cast<uint8_t>(num::plane_lo(q[b]))) << (8 * (b % 4));
-    }
-#pragma unroll
-    for (int p = 0; p < P; ++p) *reinterpret_cast<uint2*>(planes + (r * P + p) * length + j) = uint2{words[p][0], words[p][1]};
+    for (int p = 0; p < P; ++p) *reinterpret_cast<uint32_t*>(planes + (r * P + p) * length + j) = words[p];
   }
 }
 
@@ -60,67 +48,49 @@ __device__ int32_t dot(const uint4& w, const uint4& x, int32_t sum) {
 
 // R rows from first_row on; slab: codes held at a time, a multiple of 512 * U.
 template <int R, int P, int C>
-__global__ __launch_bounds__(kThreads, R * P <= 2 ? 2 : 1) void linear_s8_dp4a(Args a, Weights b, int64_t first_row, int slab) {
-  constexpr int U = kDeep / C, kStep = 512 * U;
+__global__ __launch_bounds__(kThreads) void linear_s8_dp4a(Args a, Weights b, int64_t first_row, int slab) {
+  constexpr int U = kDeep / C;
   extern __shared__ __align__(16) int8_t planes[];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int k = static_cast<int>(b.k), steps = (k + kStep - 1) / kStep, slab_steps = slab / kStep;
   const int64_t groups = (a.n + kWarps * C - 1) / (kWarps * C);
-  const auto channel_of = [&](int64_t group) { return (group * kWarps + warp) * C; };
-  const auto load = [&](int64_t group, int step, uint4 (&w)[U][C]) {
+  for (int64_t group = blockIdx.x; group < groups; group += gridDim.x) {
+    const int64_t channel = (group * kWarps + warp) * C;
+    const int8_t* w_at[C];
 #pragma unroll
-    for (int u = 0; u < U; ++u) {
-      const int at = step * kStep + u * 512 + lane * 16;
-#pragma unroll
-      for (int c = 0; c < C; ++c)
-        w[u][c] = load_weights(b.data + min(channel_of(group) + c, a.n - 1) * b.stride + at, group < groups && at < k);
-    }
-  };
-  int64_t group = blockIdx.x;
-  int step = 0;
-  uint4 w[U][C], next[U][C];
-  load(group, 0, w);
-  load_codes<R, P>(a, first_row, 0, slab, planes);
-  __syncthreads();
-  int32_t sums[C][R * P] = {};
-  while (group < groups) {
-    const bool last = step + 1 == steps;
-    const int64_t next_group = last ? group + gridDim.x : group;
-    const int next_step = last ? 0 : step + 1;
-    load(next_group, next_step, next);
-    const int8_t* const codes = planes + step % slab_steps * kStep + lane * 16;
-#pragma unroll
-    for (int u = 0; u < U; ++u)
-#pragma unroll
-      for (int v = 0; v < R * P; ++v) {
-        const uint4 x = *reinterpret_cast<const uint4*>(codes + v * slab + u * 512);
-#pragma unroll
-        for (int c = 0; c < C; ++c) sums[c][v] = dot(w[u][c], x, sums[c][v]);
+    for (int c = 0; c < C; ++c) w_at[c] = b.data + min(channel + c, a.n - 1) * b.stride;
+    int32_t sums[C][R * P] = {};
+    for (int64_t from = 0; from < b.k; from += slab) {
+      if (from > 0 || group == blockIdx.x || slab < b.k) {
+        __syncthreads();
+        load_codes<R, P>(a, first_row, from, slab, planes);
+        __syncthreads();
       }
-    if (last) {
-      const int64_t channel = channel_of(group);
+      const int left = static_cast<int>(min(int64_t{slab}, b.k - from));
+      for (int step = 0; step < left; step += U * 512) {
+        const int at = step + lane * 16;
+        uint4 w[U][C];
 #pragma unroll
-      for (int c = 0; c < C; ++c)
+        for (int u = 0; u < U; ++u)
 #pragma unroll
-        for (int r = 0; r < R; ++r) {
-          const int32_t hi = __reduce_add_sync(0xFFFFFFFFu, sums[c][r * P]);
-          const int64_t sum = P == 2 ? join_planes(hi, __reduce_add_sync(0xFFFFFFFFu, sums[c][r * P + P - 1])) : hi;
-          if (lane == c * R + r && channel + c < a.n && first_row + r < a.rows) store(a, first_row + r, channel + c, sum);
+          for (int c = 0; c < C; ++c) w[u][c] = load_weights(w_at[c] + from + at + u * 512, at + u * 512 < left);
 #pragma unroll
-          for (int p = 0; p < P; ++p) sums[c][r * P + p] = 0;
-        }
+        for (int u = 0; u < U; ++u)
+#pragma unroll
+          for (int v = 0; v < R * P; ++v) {
+            const uint4 x = *reinterpret_cast<const uint4*>(planes + v * slab + at + u * 512);
+#pragma unroll
+            for (int c = 0; c < C; ++c) sums[c][v] = dot(w[u][c], x, sums[c][v]);
+          }
+      }
     }
-    if (steps > slab_steps && next_step % slab_steps == 0 && next_group < groups) {
-      __syncthreads();
-      load_codes<R, P>(a, first_row, int64_t{next_step} * kStep, slab, planes);
-      __syncthreads();
-    }
 #pragma unroll
-    for (int u = 0; u < U; ++u)
+    for (int c = 0; c < C; ++c)
 #pragma unroll
-      for (int c = 0; c < C; ++c) w[u][c] = next[u][c];
-    group = next_group;
-    step = next_step;
+      for (int r = 0; r < R; ++r) {
+        const int32_t hi = __reduce_add_sync(0xFFFFFFFFu, sums[c][r * P]);
+        const int64_t sum = P == 2 ? join_planes(hi, __reduce_add_sync(0xFFFFFFFFu, sums[c][r * P + P - 1])) : hi;
+        if (lane == c * R + r && channel + c < a.n && first_row + r < a.rows) store(a, first_row + r, channel + c, sum);
+      }
   }
 }
 
