@@ -173,7 +173,8 @@ std::vector<VariantStatus> variant_status(const CpuFeatures& cpu) {
 
 std::vector<VariantStatus> device_variant_status(int index) {
   const std::string why = device::why_unavailable(index);
-  return all_names([](auto, auto on_device) { return on_device; }, [&](const auto&) { return why; });
+  return all_names([](auto, auto on_device) { return on_device; },
+                   [&](const auto& v) { return why.empty() && v.why_not != nullptr ? v.why_not() : why; });
 }
 
 }  // namespace zeroulp::ops

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/check.h"
 #include "ops/linear_s8/cuda_cublaslt.h"
 #include "ops/linear_s8/cuda_triton.h"
 #include "ops/linear_s8/fast.h"
@@ -38,24 +39,27 @@ constexpr OnDevice entry(std::string_view name, std::string (*why_not)() = nullp
   return {name, Run, staged<Args, Run, move_arrays, Workspace>, Workspace, why_not};
 }
 
+#if ZEROULP_CUTLASS
+constexpr OnDevice kCutlass = entry<cutlass_sm90, cutlass_sm90_workspace>("cutlass_sm90");
+#else
+void not_built(const Args&, const device::Launch&) { ZU_CHECK(false); }
+std::string why_no_cutlass() { return "this build was made without the CUTLASS headers; ./dev gpu build fetches them"; }
+constexpr OnDevice kCutlass = entry<not_built, nullptr>("cutlass_sm90", why_no_cutlass);
+#endif
+
 constexpr OnDevice kOnDevice[] = {
   entry<cuda_ref, nullptr>("cuda_ref"),
   entry<cuda_dp4a, cuda_dp4a_workspace>("cuda_dp4a"),
   entry<triton, triton_workspace>("triton", why_no_triton),
   entry<cublaslt, cublaslt_workspace>("cublaslt", why_no_cublaslt),
-#if ZEROULP_CUTLASS
-  entry<cutlass_sm90, cutlass_sm90_workspace>("cutlass_sm90"),
-#endif
+  kCutlass,
   entry<wgmma_splitk, wgmma_splitk_workspace>("wgmma_splitk"),
   entry<wgmma, wgmma_workspace>("wgmma"),
   entry<cuda, cuda_workspace>("cuda"),
 };
 
 constexpr ForeignPair kForeign[] = {
-#if ZEROULP_CUTLASS
-  {"CUTLASS and Triton", entry<cutlass_sm90, cutlass_sm90_workspace>("cutlass_sm90"),
-   entry<triton_vllm, triton_workspace>("triton_vllm", why_no_triton)},
-#endif
+  {"CUTLASS and Triton", kCutlass, entry<triton_vllm, triton_workspace>("triton_vllm", why_no_triton)},
   {"cuBLASLt and an epilogue", entry<cublaslt_cutlass_order, cublaslt_workspace>("cublaslt_cutlass_order", why_no_cublaslt),
    entry<cublaslt_triton_order, cublaslt_workspace>("cublaslt_triton_order", why_no_cublaslt)},
 };
