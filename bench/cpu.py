@@ -49,7 +49,7 @@ class Zeroulp:
         self.folder = ROOT / f"models/{model}-{profile}-bench"
         if not (self.folder / "zeroulp.json").exists():
             say(f"quantizing {model}: {profile}")
-            run([PROGRAM, "quantize", ROOT / f"models/{model}", self.folder, "--profile", profile, "--no-gptq"])
+            run([PROGRAM, "quantize", ROOT / f"models/{model}", self.folder, "--profile", profile, "--no-gptq", "--smooth", "off"])
         self.digests, self.identity, self.weight_bytes, self.peak, self.load, self.first = {}, "", 0, 0, [], []
 
     def measure(self, cells, threads):

@@ -40,6 +40,9 @@ void RopeTable::fill_to(int64_t positions, ThreadPool& pool) {
 
 namespace {
 
+// Rows of k elements that are worth a thread of their own: fewer are done before another thread has begun.
+int64_t row_grain(int64_t k) { return std::max<int64_t>(1, 8192 / k); }
+
 // Address space for all pages, reserved at once and touched only where used.
 class PageArena {
  public:
@@ -162,7 +165,7 @@ void Decoder::embed(const Plan& plan) {
 
 void Decoder::norm(const uint16_t* x, const uint16_t* weight, uint16_t* y, const Plan& plan) {
   const int64_t d = config_.hidden;
-  pool_.parallel_for(plan.rows(), 1, [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(plan.rows(), row_grain(d), [&](int64_t begin, int64_t end, int) {
     kernels_.rmsnorm.run({x + begin * d, d, end - begin, d, weight, config_.rms_eps, y + begin * d, d});
   });
   if (options_.plant == Plant::kChunk)
@@ -174,7 +177,7 @@ void Decoder::norm(const uint16_t* x, const uint16_t* weight, uint16_t* y, const
 // QK-norm: weights [heads, head_dim], each head a row of its own.
 void Decoder::head_norm(uint16_t* x, int64_t heads, const uint16_t* weights, int64_t rows) {
   const int64_t d = config_.head_dim, stride = heads * d;
-  pool_.parallel_for(rows, 1, [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(rows, row_grain(stride), [&](int64_t begin, int64_t end, int) {
     for (int64_t head = 0; head < heads; ++head) {
       uint16_t* at = x + begin * stride + head * d;
       kernels_.rmsnorm.run({at, stride, end - begin, d, weights + head * d, config_.rms_eps, at, stride});
@@ -201,7 +204,7 @@ void Decoder::quantize(const uint16_t* x, int64_t rows, int64_t k, int width, bo
     if (batch_plant) std::fill(tops.begin(), tops.end(), *std::max_element(tops.begin(), tops.end()));
   }
   at_hand_ = {x, width};
-  pool_.parallel_for(rows, 1, [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(rows, row_grain(k), [&](int64_t begin, int64_t end, int) {
     kernels_.quant_rows.run({x + begin * k, k, end - begin, k, width, num::kLinearRange, external ? b_->absmax.data() + begin : nullptr,
                              b_->codes.data() + begin * k, k, b_->scales.data() + begin, b_->faults.data() + begin});
   });
@@ -281,7 +284,7 @@ void Decoder::row_linear(const model::QuantizedLinear& l, Part part, int64_t row
 }
 
 void Decoder::add_residual(const uint16_t* y, int64_t count) {
-  pool_.parallel_for(count, 4096, [&](int64_t begin, int64_t end, int) { kernels_.residual.run({b_->x.data() + begin, y + begin, end - begin}); });
+  pool_.parallel_for(count, 16384, [&](int64_t begin, int64_t end, int) { kernels_.residual.run({b_->x.data() + begin, y + begin, end - begin}); });
 }
 
 void Decoder::attention_part(const Plan& plan, const RopeTable& rope, int64_t layer) {
@@ -298,7 +301,7 @@ void Decoder::attention_part(const Plan& plan, const RopeTable& rope, int64_t la
     head_norm(b_->q.data(), heads_.size(), w.q_norm + heads_.begin * d, rows);
     head_norm(b_->k.data(), kv_.size(), w.k_norm + kv_.begin * d, rows);
   }
-  pool_.parallel_for(rows, 1, [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(rows, row_grain(q_size + kv_size), [&](int64_t begin, int64_t end, int) {
     const int32_t* positions = plan.positions.data() + begin;
     kernels_.rope.run({b_->q.data() + begin * q_size, q_size, end - begin, heads_.size(), d, positions, rope.cos(), rope.sin()});
     kernels_.rope.run({b_->k.data() + begin * kv_size, kv_size, end - begin, kv_.size(), d, positions, rope.cos(), rope.sin()});
@@ -320,7 +323,7 @@ void Decoder::attention_part(const Plan& plan, const RopeTable& rope, int64_t la
 void Decoder::store_kv(const Plan& plan, int64_t layer) {
   const int64_t d = config_.head_dim, kv_size = kv_.size() * d;
   for (const Plan::Chunk& c : plan.chunks) {
-    pool_.parallel_for(c.rows, 1, [&](int64_t begin, int64_t end, int) {
+    pool_.parallel_for(c.rows, row_grain(2 * kv_size), [&](int64_t begin, int64_t end, int) {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t position = c.first_position + r, row = c.first_row + r;
         for (int64_t head = 0; head < kv_.size(); ++head) {
@@ -376,7 +379,7 @@ void Decoder::mlp_part(const Plan& plan, int64_t layer) {
   const Projection projections[] = {{w[LinearRole::kGate], LinearRole::kGate, inner_, b_->gate.data()},
                                     {w[LinearRole::kUp], LinearRole::kUp, inner_, b_->up.data()}};
   project(projections, b_->h.data(), rows, layer, "input of gate, up");
-  pool_.parallel_for(rows * inner, 4096, [&](int64_t begin, int64_t end, int) {
+  pool_.parallel_for(rows * inner, 8192, [&](int64_t begin, int64_t end, int) {
     kernels_.silu_mul.run({b_->gate.data() + begin, b_->up.data() + begin, end - begin, b_->gate.data() + begin});
   });
   if (capture) capture(layer, LinearRole::kDown, rows, inner, b_->gate.data());

@@ -22,7 +22,7 @@ using amx::kSide;
 using amx::kTileBytes;
 
 constexpr int64_t kSets = 4;         // sets of 16 queries that share a pass over the keys
-constexpr int64_t kFewQueries = 12;  // up to here the vectors of cpu_avx512.cpp are as fast
+constexpr int64_t kFewQueries = 7;   // up to here the vectors of cpu_avx512.cpp are as fast
 constexpr int64_t kHalves = kBlock / kDepth;
 
 // Sixteen queries, fewer at the end.
