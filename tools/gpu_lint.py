@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The numerics rules of the GPU kernels, checked in what the compiler made of them: gpu_lint.py [--nvcc NVCC] [--disassembler CUOBJDUMP]
+"""The numerics rules of the GPU kernels, checked in what the compiler made of them: gpu_lint.py [SOURCE...] [--nvcc NVCC] [--disassembler CUOBJDUMP]
 
 PTX of every .cu file of src/ops, compiled with the build's own flags:
   rounding   add, sub and mul of f32 without .rn: the assembler may contract them
@@ -85,7 +85,7 @@ class Nvcc:
     def ptx(self, source, flags):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / "out.ptx"
-            command = [self.path, "-std=c++20", "-O3", "-gencode=arch=compute_90a,code=compute_90a", "-DNDEBUG", "-DZEROULP_CUDA=1", "-DFMT_SHARED",
+            command = [self.path, "-std=c++20", "-O3", "-gencode=arch=compute_90a,code=compute_90a", "-DNDEBUG", "-DFMT_SHARED", '-DZEROULP_KERNEL_FOLDER="kernels"',
                        *flags, "-I", str(self.root / "src"), "-ptx", str(source), "-o", str(out)]
             made = subprocess.run(command, capture_output=True, text=True)
             if made.returncode != 0:
@@ -128,6 +128,7 @@ def check_mutants(nvcc, flags):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     root = pathlib.Path(__file__).resolve().parent.parent
+    parser.add_argument("sources", nargs="*", help="only .cu files whose path holds one of these")
     parser.add_argument("--nvcc", default=os.environ.get("CUDACXX") or shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")
     wheel = sorted(root.glob(".cache/gpu/venv/lib/python3*/site-packages/triton/backends/nvidia/bin/cuobjdump"))
     parser.add_argument("--disassembler", default=shutil.which("cuobjdump") or (str(wheel[0]) if wheel else ""))
@@ -137,7 +138,7 @@ def main():
         return 4
     nvcc, flags = Nvcc(o.nvcc, root), build_flags(root)
     breaches = check_mutants(nvcc, flags)
-    sources = sorted((root / "src/ops").rglob("*.cu"))
+    sources = [s for s in sorted((root / "src/ops").rglob("*.cu")) if not o.sources or any(part in str(s) for part in o.sources)]
     for source in sources:
         name = str(source.relative_to(root))
         if name in PTX_EXEMPT:
