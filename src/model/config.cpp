@@ -8,11 +8,13 @@
 #include <set>
 
 #include "base/text.h"
+#include "io/fields.h"
 #include "model/rope.h"
 
 namespace zeroulp::model {
 namespace {
 
+using io::Fields;
 using io::Json;
 
 constexpr int64_t kMaxLayers = 4096;
@@ -21,63 +23,6 @@ constexpr int64_t kMaxSize = int64_t{1} << 24;  // hidden, intermediate, heads x
 constexpr int64_t kMaxVocab = int64_t{1} << 28;
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
 constexpr double kMaxTheta = 1e15;
-
-// Typed access to one JSON object whose errors name file and key.
-class Keys {
- public:
-  Keys(const Json& json, std::string name) : json_(json), name_(std::move(name)) {}
-
-  // Present and not null.
-  bool has(const char* key) const { return json_.contains(key) && !json_.at(key).is_null(); }
-  const Json& at(const char* key) const { return json_.at(key); }
-
-  Error error(const char* key, std::string_view text) const { return bad_input(fmt::format("{}: {}: {}", name_, key, text)); }
-
-  Result<int64_t> integer(const char* key, int64_t min, int64_t max) const {
-    if (!has(key)) return error(key, "is missing");
-    const Json& v = at(key);
-    const bool fits = v.is_number_unsigned() ? v.get<uint64_t>() <= static_cast<uint64_t>(max) : v.is_number_integer();
-    if (!fits || v.get<int64_t>() < min || v.get<int64_t>() > max)
-      return error(key, fmt::format("{} is not an integer from {} to {}", shown(v), min, max));
-    return v.get<int64_t>();
-  }
-  Result<int64_t> integer_or(const char* key, int64_t absent, int64_t min, int64_t max) const {
-    if (!has(key)) return absent;
-    return integer(key, min, max);
-  }
-  Result<double> positive(const char* key, double max) const {
-    if (!has(key)) return error(key, "is missing");
-    const Json& v = at(key);
-    if (!v.is_number() || !(v.get<double>() > 0) || v.get<double>() > max)
-      return error(key, fmt::format("{} is not a number above 0 and at most {}", shown(v), max));
-    return v.get<double>();
-  }
-  Result<double> positive_or(const char* key, double absent, double max) const {
-    if (!has(key)) return absent;
-    return positive(key, max);
-  }
-  Result<bool> boolean_or(const char* key, bool absent) const {
-    if (!has(key)) return absent;
-    if (!at(key).is_boolean()) return error(key, fmt::format("{} is not true or false", shown(at(key))));
-    return at(key).get<bool>();
-  }
-  Result<std::string> string(const char* key) const {
-    if (!has(key)) return error(key, "is missing");
-    if (!at(key).is_string()) return error(key, fmt::format("{} is not a string", shown(at(key))));
-    return at(key).get<std::string>();
-  }
-
-  static std::string shown(const Json& v) {
-    const std::string text = v.dump(-1, ' ', true, Json::error_handler_t::replace);
-    return text.size() <= 60 ? text : text.substr(0, 57) + "...";
-  }
-  const std::string& name() const { return name_; }
-  const Json& json() const { return json_; }
-
- private:
-  const Json& json_;
-  std::string name_;
-};
 
 struct Family {
   const char* model_type;
@@ -92,7 +37,7 @@ constexpr Family kFamilies[] = {
     {"qwen3", "Qwen3ForCausalLM", false, true, 128},
 };
 
-Result<const Family*> read_family(const Keys& keys) {
+Result<const Family*> read_family(const Fields& keys) {
   ZU_TRY_ASSIGN(const std::string type, keys.string("model_type"));
   const auto* family =
       std::find_if(std::begin(kFamilies), std::end(kFamilies), [&](const Family& f) { return type == f.model_type; });
@@ -100,12 +45,12 @@ Result<const Family*> read_family(const Keys& keys) {
     return keys.error("model_type", fmt::format("{} is not supported; llama, qwen2 and qwen3 are", in_quotes(type)));
   if (keys.has("architectures") && keys.at("architectures") != Json::array({family->architecture}))
     return keys.error("architectures", fmt::format("{} is not supported for model_type {}; [\"{}\"] is",
-                                                   Keys::shown(keys.at("architectures")), type, family->architecture));
+                                                   io::shown(keys.at("architectures")), type, family->architecture));
   return family;
 }
 
 // Options that would change the computation and that no supported family uses.
-Status refuse_unmodelled(const Keys& keys) {
+Status refuse_unmodelled(const Fields& keys) {
   for (const char* key : {"attention_bias", "mlp_bias"}) {
     ZU_TRY_ASSIGN(const bool on, keys.boolean_or(key, false));
     if (on) return keys.error(key, "true is not supported: biases of the output and MLP projections are not modelled");
@@ -122,7 +67,7 @@ Status refuse_unmodelled(const Keys& keys) {
   return {};
 }
 
-Status read_sizes(const Keys& keys, const Family& family, ModelConfig& c) {
+Status read_sizes(const Fields& keys, const Family& family, ModelConfig& c) {
   ZU_TRY_ASSIGN(c.hidden, keys.integer("hidden_size", 1, kMaxSize));
   ZU_TRY_ASSIGN(c.intermediate, keys.integer("intermediate_size", 1, kMaxSize));
   ZU_TRY_ASSIGN(c.layers, keys.integer("num_hidden_layers", 1, kMaxLayers));
@@ -151,7 +96,7 @@ Status read_sizes(const Keys& keys, const Family& family, ModelConfig& c) {
 }
 
 // The one dictionary of RoPE options: rope_parameters (v5), or rope_scaling (v4), which Hugging Face prefers when both stand there.
-Result<Json> rope_dictionary(const Keys& keys) {
+Result<Json> rope_dictionary(const Fields& keys) {
   const Json empty = Json::object();
   const auto usable = [&](const char* key) { return keys.has(key) && keys.at(key) != empty; };
   const char* key = usable("rope_scaling") ? "rope_scaling" : "rope_parameters";
@@ -173,7 +118,7 @@ Result<Json> rope_dictionary(const Keys& keys) {
   return rope;
 }
 
-Result<RopeRule> read_llama3(const Keys& rope) {
+Result<RopeRule> read_llama3(const Fields& rope) {
   RopeLlama3 r{};
   ZU_TRY_ASSIGN(r.factor, rope.positive("factor", 1e6));
   ZU_TRY_ASSIGN(r.low_freq_factor, rope.positive("low_freq_factor", 1e6));
@@ -185,7 +130,7 @@ Result<RopeRule> read_llama3(const Keys& rope) {
   return RopeRule(r);
 }
 
-Result<RopeRule> read_yarn(const Keys& rope, const ModelConfig& c) {
+Result<RopeRule> read_yarn(const Fields& rope, const ModelConfig& c) {
   RopeYarn r{};
   ZU_TRY_ASSIGN(r.original_positions, rope.positive("original_max_position_embeddings", static_cast<double>(kMaxPositions)));
   ZU_TRY_ASSIGN(r.factor, rope.positive_or("factor", static_cast<double>(c.max_positions) / r.original_positions, 1e6));
@@ -199,7 +144,7 @@ Result<RopeRule> read_yarn(const Keys& rope, const ModelConfig& c) {
   return RopeRule(r);
 }
 
-Result<RopeRule> read_rope_rule(const Keys& rope, const ModelConfig& c) {
+Result<RopeRule> read_rope_rule(const Fields& rope, const ModelConfig& c) {
   ZU_TRY_ASSIGN(const std::string type, rope.string("rope_type"));
   if (type == "default") return RopeRule(RopeDefault{});
   if (type == "linear") {
@@ -211,9 +156,9 @@ Result<RopeRule> read_rope_rule(const Keys& rope, const ModelConfig& c) {
   return rope.error("rope_type", fmt::format("{} is not supported; default, linear, llama3 and yarn are", in_quotes(type)));
 }
 
-Status read_rope(const Keys& keys, ModelConfig& c) {
+Status read_rope(const Fields& keys, ModelConfig& c) {
   ZU_TRY_ASSIGN(const Json dictionary, rope_dictionary(keys));
-  const Keys rope(dictionary, keys.name() + ": rope");
+  ZU_TRY_ASSIGN(const Fields rope, Fields::of(dictionary, keys.name() + ": rope"));
   if (rope.has("partial_rotary_factor") && dictionary["partial_rotary_factor"] != 1.0)
     return rope.error("partial_rotary_factor", "only 1 is supported");
   if (!rope.has("rope_theta") && c.architecture != "llama")
@@ -228,7 +173,7 @@ Status read_rope(const Keys& keys, ModelConfig& c) {
   return {};
 }
 
-Status read_windows(const Keys& keys, ModelConfig& c) {
+Status read_windows(const Fields& keys, ModelConfig& c) {
   c.window.assign(static_cast<size_t>(c.layers), std::nullopt);
   if (c.architecture == "llama") {
     if (keys.has("sliding_window")) return keys.error("sliding_window", "is not part of the llama architecture");
@@ -250,7 +195,7 @@ Status read_windows(const Keys& keys, ModelConfig& c) {
   for (size_t i = 0; i < types.size(); ++i) {
     if (types[i] == "full_attention") continue;
     if (types[i] != "sliding_attention")
-      return keys.error("layer_types", fmt::format("{} is not supported", Keys::shown(types[i])));
+      return keys.error("layer_types", fmt::format("{} is not supported", io::shown(types[i])));
     if (!window) return keys.error("layer_types", "a layer slides, but use_sliding_window and sliding_window give no window");
     c.window[i] = window;
   }
@@ -258,12 +203,11 @@ Status read_windows(const Keys& keys, ModelConfig& c) {
 }
 
 // Adds an id or a list of ids.
-Status add_stop_tokens(const Keys& keys, const ModelConfig& c, std::set<int32_t>& stops) {
+Status add_stop_tokens(const Fields& keys, const ModelConfig& c, std::set<int32_t>& stops) {
   if (!keys.has("eos_token_id")) return {};
   const Json list = keys.at("eos_token_id").is_array() ? keys.at("eos_token_id") : Json::array({keys.at("eos_token_id")});
   for (const Json& id : list) {
-    const Json object = {{"eos_token_id", id}};
-    ZU_TRY_ASSIGN(const int64_t token, Keys(object, keys.name()).integer("eos_token_id", 0, c.vocab - 1));
+    ZU_TRY_ASSIGN(const int64_t token, io::integer_of(id, keys.name() + ": eos_token_id", 0, c.vocab - 1));
     stops.insert(static_cast<int32_t>(token));
   }
   return {};
@@ -272,8 +216,7 @@ Status add_stop_tokens(const Keys& keys, const ModelConfig& c, std::set<int32_t>
 }  // namespace
 
 Result<ModelConfig> parse_config(const Json& config, const Json* generation_config, const std::string& name) {
-  if (!config.is_object()) return bad_input(fmt::format("{}: is not a JSON object", name));
-  const Keys keys(config, name);
+  ZU_TRY_ASSIGN(const Fields keys, Fields::of(config, name));
   ModelConfig c;
   ZU_TRY_ASSIGN(const Family* family, read_family(keys));
   c.architecture = family->model_type;
@@ -291,8 +234,7 @@ Result<ModelConfig> parse_config(const Json& config, const Json* generation_conf
   std::set<int32_t> stops;
   ZU_TRY(add_stop_tokens(keys, c, stops));
   if (generation_config != nullptr) {
-    const Keys generation(*generation_config, name + " (generation_config.json)");
-    if (!generation_config->is_object()) return bad_input(fmt::format("{}: is not a JSON object", generation.name()));
+    ZU_TRY_ASSIGN(const Fields generation, Fields::of(*generation_config, name + " (generation_config.json)"));
     ZU_TRY(add_stop_tokens(generation, c, stops));
   }
   c.stop_tokens.assign(stops.begin(), stops.end());

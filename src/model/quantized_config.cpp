@@ -1,7 +1,13 @@
 // The configuration in zeroulp.json.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
+#include "io/fields.h"
 #include "model/quantized_model.h"
 #include "num/bits.h"
 
@@ -11,24 +17,56 @@ namespace {
 // Floats are stored by their bits: a decimal spelling is for people, in a field of its own.
 io::Json float_to_json(float value) { return {{"bits", fmt::format("0x{:08x}", num::bits_of(value))}, {"value", value}}; }
 
-Result<float> float_from_json(const io::Json& json, const std::string& name, std::string_view key) {
-  const std::string text = json.at("bits").get<std::string>();
-  char* end = nullptr;
-  const unsigned long bits = std::strtoul(text.c_str(), &end, 16);
-  if (text.size() != 10 || *end != '\0') return bad_input(fmt::format("{}: {}.bits is not eight hexadecimal digits after 0x", name, key));
-  return num::float_of(static_cast<uint32_t>(bits));
+Result<float> float_from_json(const io::Fields& fields, const char* key) {
+  ZU_TRY_ASSIGN(const io::Fields value, fields.object(key));
+  ZU_TRY_ASSIGN(const std::string text, value.string("bits"));
+  uint32_t bits = 0;
+  const char* end = text.data() + text.size();
+  if (text.size() != 10 || !text.starts_with("0x") || std::from_chars(text.data() + 2, end, bits, 16).ptr != end)
+    return value.error("bits", fmt::format("{} is not 0x and eight hexadecimal digits", in_quotes(text)));
+  return num::float_of(bits);
 }
 
-constexpr int64_t kLimit = int64_t{1} << 31;
+constexpr int64_t kMaxWidth = 131072;  // of what a linear sums over in int32
+constexpr int64_t kMaxPositions = int64_t{1} << 28;
 
-Status check_ranges(const ModelConfig& c, const std::string& name) {
-  const auto in = [](int64_t v, int64_t low, int64_t high) { return v >= low && v <= high; };
-  if (!in(c.hidden, 1, 131072) || !in(c.intermediate, 1, 131072) || !in(c.layers, 1, 4096) || !in(c.heads, 1, 4096) ||
-      !in(c.kv_heads, 1, c.heads) || c.heads % c.kv_heads != 0 || !in(c.head_dim, 2, 1032) || c.head_dim % 2 != 0 ||
-      !in(c.heads * c.head_dim, 1, 131072) || !in(c.vocab, 1, kLimit - 1) || !in(c.max_positions, 1, int64_t{1} << 28) || !(c.rms_eps >= 0))
-    return bad_input(fmt::format("{}: a size of the configuration is outside its limits", name));
-  for (const int32_t token : c.stop_tokens)
-    if (!in(token, 0, c.vocab - 1)) return bad_input(fmt::format("{}: stop token {} is outside the vocabulary", name, token));
+struct Size {
+  const char* key;
+  int64_t ModelConfig::*field;
+  int64_t max;
+};
+constexpr Size kSizes[] = {{"hidden", &ModelConfig::hidden, kMaxWidth},
+                           {"intermediate", &ModelConfig::intermediate, kMaxWidth},
+                           {"layers", &ModelConfig::layers, 4096},
+                           {"heads", &ModelConfig::heads, 4096},
+                           {"kv_heads", &ModelConfig::kv_heads, 4096},
+                           {"head_dim", &ModelConfig::head_dim, 1032},
+                           {"vocab", &ModelConfig::vocab, (int64_t{1} << 31) - 1},
+                           {"max_positions", &ModelConfig::max_positions, kMaxPositions}};
+constexpr std::string_view kArchitectures[] = {"llama", "qwen2", "qwen3"};
+
+Status read_sizes(const io::Fields& fields, ModelConfig& c) {
+  for (const Size& size : kSizes) {
+    ZU_TRY_ASSIGN(c.*size.field, fields.integer(size.key, 1, size.max));
+  }
+  if (c.heads % c.kv_heads != 0) return fields.error("kv_heads", fmt::format("{} does not divide the {} heads", c.kv_heads, c.heads));
+  if (c.head_dim % 2 != 0) return fields.error("head_dim", fmt::format("{} is odd", c.head_dim));
+  if (c.heads * c.head_dim > kMaxWidth)
+    return fields.error("heads", fmt::format("{} heads of {} are more than {}", c.heads, c.head_dim, kMaxWidth));
+  return {};
+}
+
+Status read_windows(const io::Fields& fields, ModelConfig& c) {
+  ZU_TRY_ASSIGN(const io::Json* windows, fields.array("window"));
+  if (static_cast<int64_t>(windows->size()) != c.layers)
+    return fields.error("window", fmt::format("has {} entries for {} layers", windows->size(), c.layers));
+  for (const io::Json& w : *windows) {
+    std::optional<int64_t> window;
+    if (!w.is_null()) {
+      ZU_TRY_ASSIGN(window, io::integer_of(w, fields.name() + ": window", 1, int64_t{1} << 30));
+    }
+    c.window.push_back(window);
+  }
   return {};
 }
 
@@ -56,32 +94,28 @@ io::Json config_to_json(const ModelConfig& c) {
           {"bos_token", c.bos_token ? io::Json(*c.bos_token) : io::Json(nullptr)}};
 }
 
-Result<ModelConfig> config_from_json(const io::Json& j, const std::string& name) {
+Result<ModelConfig> config_from_json(const io::Json& json, const std::string& name) {
+  ZU_TRY_ASSIGN(const io::Fields fields, io::Fields::of(json, name));
   ModelConfig c;
-  try {
-    c.architecture = j.at("architecture").get<std::string>();
-    for (const auto& [key, field] : {std::pair{"hidden", &c.hidden}, {"intermediate", &c.intermediate}, {"layers", &c.layers},
-                                     {"heads", &c.heads}, {"kv_heads", &c.kv_heads}, {"head_dim", &c.head_dim}, {"vocab", &c.vocab},
-                                     {"max_positions", &c.max_positions}})
-      *field = j.at(key).get<int64_t>();
-    ZU_TRY_ASSIGN(c.rms_eps, float_from_json(j.at("rms_eps"), name, "rms_eps"));
-    c.qkv_bias = j.at("qkv_bias").get<bool>();
-    c.qk_norm = j.at("qk_norm").get<bool>();
-    c.tied_head = j.at("tied_head").get<bool>();
-    ZU_TRY_ASSIGN(c.rope_attention_factor, float_from_json(j.at("rope_attention_factor"), name, "rope_attention_factor"));
-    for (const io::Json& w : j.at("window")) {
-      if (!w.is_null() && !(w.is_number_integer() && w.get<int64_t>() > 0)) return bad_input(fmt::format("{}: a window is not a positive number", name));
-      c.window.push_back(w.is_null() ? std::nullopt : std::optional(w.get<int64_t>()));
-    }
-    c.stop_tokens = j.at("stop_tokens").get<std::vector<int32_t>>();
-    if (!j.at("bos_token").is_null()) c.bos_token = j.at("bos_token").get<int32_t>();
-  } catch (const io::Json::exception& e) {
-    return bad_input(fmt::format("{}: config: {}", name, e.what()));
-  }
-  ZU_TRY(check_ranges(c, name));
-  if (static_cast<int64_t>(c.window.size()) != c.layers) return bad_input(fmt::format("{}: window has {} entries for {} layers", name, c.window.size(), c.layers));
+  ZU_TRY_ASSIGN(c.architecture, fields.string("architecture"));
+  if (std::find(std::begin(kArchitectures), std::end(kArchitectures), c.architecture) == std::end(kArchitectures))
+    return fields.error("architecture", fmt::format("{} is none of {}", in_quotes(c.architecture), fmt::join(kArchitectures, ", ")));
+  ZU_TRY(read_sizes(fields, c));
+  ZU_TRY_ASSIGN(c.rms_eps, float_from_json(fields, "rms_eps"));
+  if (!(c.rms_eps >= 0 && num::is_finite(c.rms_eps))) return fields.error("rms_eps", fmt::format("{} is not a finite number from 0", c.rms_eps));
+  ZU_TRY_ASSIGN(c.qkv_bias, fields.boolean("qkv_bias"));
+  ZU_TRY_ASSIGN(c.qk_norm, fields.boolean("qk_norm"));
+  ZU_TRY_ASSIGN(c.tied_head, fields.boolean("tied_head"));
+  ZU_TRY_ASSIGN(c.rope_attention_factor, float_from_json(fields, "rope_attention_factor"));
   if (!(c.rope_attention_factor >= 0x1p-20f && c.rope_attention_factor <= 0x1p20f))
-    return bad_input(fmt::format("{}: rope_attention_factor is outside [2^-20, 2^20]", name));
+    return fields.error("rope_attention_factor", fmt::format("{} is outside [2^-20, 2^20]", c.rope_attention_factor));
+  ZU_TRY(read_windows(fields, c));
+  ZU_TRY_ASSIGN(const std::vector<int64_t> stops, fields.integers("stop_tokens", 0, c.vocab - 1));
+  c.stop_tokens.assign(stops.begin(), stops.end());
+  if (fields.has("bos_token")) {
+    ZU_TRY_ASSIGN(const int64_t bos, fields.integer("bos_token", 0, c.vocab - 1));
+    c.bos_token = static_cast<int32_t>(bos);
+  }
   return c;
 }
 
