@@ -77,6 +77,8 @@ Result<Description> describe_folder(const fs::path& folder) {
       out.problem = model.error();
     } else {
       out.config = model->header().config;
+      if (const Status same = model->verify_identity(); !same) out.problem = same.error();
+      out.metadata["identity"] = model->identity();
       out.metadata["profile"] = model->header().profile;
     }
     return out;

@@ -8,9 +8,11 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "codec/packed.h"
+#include "io/fields.h"
+#include "model/identity.h"
 #include "num/bits.h"
-#include "num/digest.h"
 
 namespace zeroulp::model {
 namespace fs = std::filesystem;
@@ -54,6 +56,18 @@ class Binder {
     return l;
   }
 
+  const uint16_t* norm(const std::string& name, const std::vector<int64_t>& shape) {
+    const auto* values = take<uint16_t>(name, Dtype::kBF16, shape);
+    int64_t count = values == nullptr ? 0 : 1;
+    for (const int64_t extent : shape) count *= extent;
+    for (int64_t i = 0; i < count; ++i)
+      if ((values[i] & 0x7F80) == 0x7F80) {
+        fail(fmt::format("{}: {}[{}] is NaN or infinite (0x{:04x})", name_, name, i, values[i]));
+        break;
+      }
+    return values;
+  }
+
   void fail(std::string text) {
     if (error_.empty()) error_ = std::move(text);
   }
@@ -89,22 +103,29 @@ io::Json header_to_json(const QuantizedHeader& h) {
           {"key_widths", h.key_widths}};
 }
 
-Result<QuantizedHeader> header_from_json(const io::Json& json, const std::string& name) {
-  try {
-    if (json.at("format") != kModelFormat)
-      return bad_input(fmt::format("{}: format {} is not {}; use the zeroulp version that wrote it", name, json.at("format").dump(), kModelFormat));
-    if (json.at("contract") != kContract)
-      return bad_input(fmt::format("{}: made for contract {}, this build computes {}", name, json.at("contract").dump(), kContract));
-    QuantizedHeader h;
-    h.profile = json.at("profile").get<std::string>();
-    ZU_TRY_ASSIGN(h.config, config_from_json(json.at("config"), name));
-    h.linear_widths = json.at("linear_widths").get<std::map<std::string, int>>();
-    h.key_widths = json.at("key_widths").get<std::vector<int>>();
-    h.recipe = std::make_shared<io::Json>(json.value("recipe", io::Json::object()));
-    return h;
-  } catch (const io::Json::exception& e) {
-    return bad_input(fmt::format("{}: {}", name, e.what()));
+bool is_sha256(const std::string& text) { return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos; }
+
+Result<QuantizedHeader> read_header(const io::Fields& fields, std::string& identity) {
+  ZU_TRY_ASSIGN(const std::string format, fields.string("format"));
+  if (format != kModelFormat)
+    return fields.error("format", fmt::format("{} is not {}; use the zeroulp version that wrote it", in_quotes(format), kModelFormat));
+  ZU_TRY_ASSIGN(const std::string contract, fields.string("contract"));
+  if (contract != kContract) return fields.error("contract", fmt::format("made for {}, this build computes {}", in_quotes(contract), kContract));
+  QuantizedHeader h;
+  ZU_TRY_ASSIGN(h.profile, fields.string("profile"));
+  ZU_TRY_ASSIGN(const io::Fields config, fields.object("config"));
+  ZU_TRY_ASSIGN(h.config, config_from_json(config.json(), config.name()));
+  ZU_TRY_ASSIGN(const io::Fields widths, fields.object("linear_widths"));
+  for (const auto& [linear, width] : widths.json().items()) {
+    ZU_TRY_ASSIGN(const int64_t bits, io::integer_of(width, fmt::format("{}: {}", widths.name(), in_quotes(linear)), 8, 15));
+    h.linear_widths[linear] = static_cast<int>(bits);
   }
+  ZU_TRY_ASSIGN(const std::vector<int64_t> key_widths, fields.integers("key_widths", 8, 15));
+  h.key_widths.assign(key_widths.begin(), key_widths.end());
+  h.recipe = std::make_shared<io::Json>(fields.has("recipe") ? fields.at("recipe") : io::Json::object());
+  ZU_TRY_ASSIGN(identity, fields.string("identity"));
+  if (!is_sha256(identity)) return fields.error("identity", fmt::format("{} is not 64 lower-case hexadecimal digits", in_quotes(identity)));
+  return h;
 }
 
 Status check_widths(const QuantizedHeader& h, const std::string& name) {
@@ -151,16 +172,15 @@ Result<QuantizedModel> QuantizedModel::open(const fs::path& folder) {
   if (!fs::is_directory(folder, ec)) return bad_input(fmt::format("{}: there is no such folder", folder.string()));
   if (!is_quantized_folder(folder))
     return bad_input(fmt::format("{}: holds no {}; make one with: zeroulp quantize {} OUT", folder.string(), kHeaderFile, folder.string()));
-  const std::string name = (folder / kHeaderFile).string();
   ZU_TRY_ASSIGN(const io::Json json, io::read_json_file(folder / kHeaderFile));
+  ZU_TRY_ASSIGN(const io::Fields fields, io::Fields::of(json, (folder / kHeaderFile).string()));
   QuantizedModel m;
-  ZU_TRY_ASSIGN(m.header_, header_from_json(json, name));
-  if (!json.contains("identity") || !json["identity"].is_string()) return bad_input(fmt::format("{}: lacks its identity", name));
-  m.identity_ = json["identity"].get<std::string>();
+  ZU_TRY_ASSIGN(m.header_, read_header(fields, m.identity_));
   ZU_TRY_ASSIGN(io::SafetensorsFile file, codec::open_safetensors(folder / kTensorFile));
   m.file_ = std::make_shared<io::SafetensorsFile>(std::move(file));
   for (const io::TensorInfo& info : m.file_->tensors()) m.tensors_[info.name] = {info.dtype, info.shape, m.file_->data(info), {}};
   ZU_TRY(m.bind((folder / kTensorFile).string()));
+  m.check_ = std::make_shared<IdentityCheck>(m.identity_text(), m.tensors_, m.file_, m.identity_, folder.string());
   return m;
 }
 
@@ -172,6 +192,7 @@ Result<QuantizedModel> QuantizedModel::assemble(QuantizedHeader header, TensorMa
   m.tensors_["rope.frequencies"] =
       make_tensor(Dtype::kF32, {static_cast<int64_t>(m.header_.config.rope_frequencies.size())}, m.header_.config.rope_frequencies);
   ZU_TRY(m.bind(name));
+  ZU_TRY(check_codes(m.tensors_, name));
   m.identity_ = m.compute_identity();
   return m;
 }
@@ -187,17 +208,17 @@ Status QuantizedModel::bind(const std::string& name) {
   embedding_ = b.linear("embed", {c.vocab, c.hidden}, 15, false);
   head_ = c.tied_head ? embedding_ : b.linear("head", {c.vocab, c.hidden}, 15, false);
   head_.width = header_.linear_widths.at("head");
-  final_norm_ = b.take<uint16_t>("final_norm", Dtype::kBF16, {c.hidden});
+  final_norm_ = b.norm("final_norm", {c.hidden});
   layers_.resize(static_cast<size_t>(c.layers));
   for (size_t i = 0; i < layers_.size(); ++i) {
     QuantizedLayer& layer = layers_[i];
     const std::string prefix = fmt::format("layers.{}.", i);
     layer.key_width = header_.key_widths[i];
-    layer.input_norm = b.take<uint16_t>(prefix + "input_norm", Dtype::kBF16, {c.hidden});
-    layer.post_norm = b.take<uint16_t>(prefix + "post_norm", Dtype::kBF16, {c.hidden});
+    layer.input_norm = b.norm(prefix + "input_norm", {c.hidden});
+    layer.post_norm = b.norm(prefix + "post_norm", {c.hidden});
     if (c.qk_norm) {
-      layer.q_norm = b.take<uint16_t>(prefix + "q_norm", Dtype::kBF16, {c.heads, c.head_dim});
-      layer.k_norm = b.take<uint16_t>(prefix + "k_norm", Dtype::kBF16, {c.kv_heads, c.head_dim});
+      layer.q_norm = b.norm(prefix + "q_norm", {c.heads, c.head_dim});
+      layer.k_norm = b.norm(prefix + "k_norm", {c.kv_heads, c.head_dim});
     }
     for (int r = 0; r < kLinearsPerLayer; ++r) {
       const auto role = static_cast<LinearRole>(r);
@@ -230,30 +251,14 @@ int64_t QuantizedModel::weight_bytes() const {
   return bytes;
 }
 
-std::string QuantizedModel::compute_identity() const {
-  num::Sha256 sha;
+std::string QuantizedModel::identity_text() const {
   io::Json json = header_to_json(header_);
   json.erase("profile");
-  const std::string text = json.dump();
-  sha.update_u64(text.size());
-  sha.update(text);
-  for (const auto& [name, t] : tensors_) {
-    sha.update_u64(name.size());
-    sha.update(name);
-    sha.update(dtype_name(t.dtype));
-    sha.update_u64(t.shape.size());
-    for (const int64_t extent : t.shape) sha.update_u64(static_cast<uint64_t>(extent));
-    sha.update(t.bytes);
-  }
-  return sha.hex();
+  return json.dump();
 }
 
-Status QuantizedModel::verify_identity() const {
-  const std::string computed = compute_identity();
-  if (computed == identity_) return {};
-  return bad_input(fmt::format("model identity: the tensors and configuration give {}, the header says {}; the files were changed after "
-                               "they were written",
-                               computed, identity_));
-}
+std::string QuantizedModel::compute_identity() const { return identity_of(identity_text(), tensors_); }
+
+Status QuantizedModel::verify_identity() const { return check_ ? check_->result() : Status(); }
 
 }  // namespace zeroulp::model

@@ -84,9 +84,13 @@ struct QuantizedHeader {
   std::shared_ptr<const io::Json> recipe;  // how it was made, never null once opened; not part of the identity
 };
 
+class IdentityCheck;
+
 class QuantizedModel {
  public:
-  // Opens a folder. Shapes, types, widths and scales are checked; the identity is checked by verify_identity().
+  // Opens a folder. Header, names, types, shapes, widths, scales, biases and norms are checked at once; codes and identity, for which all
+  // tensors must be read, are being checked on a thread of their own. verify_identity() waits for that, and an engine does before it hands
+  // out its first logits.
   static Result<QuantizedModel> open(const std::filesystem::path& folder);
   // Builds a model from tensors in memory. `name` opens error lines.
   static Result<QuantizedModel> assemble(QuantizedHeader header, TensorMap tensors, const std::string& name);
@@ -108,10 +112,12 @@ class QuantizedModel {
   std::string compute_identity() const;
   // As stored in zeroulp.json; computed for assembled models.
   const std::string& identity() const { return identity_; }
+  // Exit code 3 when the files are not what the header says, or hold a code of -128. Costs its time once.
   Status verify_identity() const;
 
  private:
   Status bind(const std::string& name);
+  std::string identity_text() const;  // what the identity covers beside the tensors
 
   QuantizedHeader header_;
   std::shared_ptr<io::SafetensorsFile> file_;
@@ -120,6 +126,7 @@ class QuantizedModel {
   QuantizedLinear embedding_, head_;
   const uint16_t* final_norm_ = nullptr;
   std::string identity_;
+  std::shared_ptr<IdentityCheck> check_;  // of an opened folder; null: assembled here
 };
 
 // The configuration as zeroulp.json stores it, rope frequencies apart (they are a tensor).
