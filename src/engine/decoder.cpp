@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 #include "num/sincos.h"
 
 namespace zeroulp::engine {
@@ -69,7 +70,7 @@ struct Decoder::Buffers {
       : x(n(rows, c.hidden)), h(n(rows, c.hidden)), y(n(rows, c.hidden)), q(n(rows, q_size)), k(n(rows, kv_size)), v(n(rows, kv_size)),
         att(n(rows, q_size)), gate(n(rows, inner)), up(n(rows, inner)), codes(n(std::max(rows, kHeadRows), std::max({c.hidden, q_size, inner}))),
         q_codes(n(rows, q_size)), scales(n(std::max(rows, kHeadRows), 1)), q_scales(n(rows, q_size / c.head_dim)),
-        absmax(n(std::max(rows, kHeadRows), 1)), faults(n(std::max(rows, kHeadRows), std::max<int64_t>(1, q_size / c.head_dim))),
+        absmax(n(std::max(rows, kHeadRows), 1) + 1), faults(n(std::max(rows, kHeadRows), std::max<int64_t>(1, q_size / c.head_dim))),
         sums(parallel ? n(rows, c.hidden) : 0), head_x(n(kHeadRows, c.hidden)), logits(n(kHeadRows, c.vocab)),
         local_logits(parallel ? n(kHeadRows, vocab) : 0), gathered(parallel ? n(kHeadRows, c.vocab) : 0), arena(arena_bytes) {}
   static size_t n(int64_t a, int64_t b) { return static_cast<size_t>(a * b); }
@@ -151,9 +152,11 @@ Status Decoder::forward(const Plan& plan, const RopeTable& rope) {
   for (const Plan::Chunk& c : plan.chunks)
     for (int64_t i = 0; i < c.page_count; ++i) b_->page_pointers.push_back(page_block(c.pages[i], 0, 0));
   embed(plan);
-  for (int64_t layer = 0; layer < config_.layers; ++layer) {
+  stopped_ = false;
+  for (int64_t layer = 0; layer < config_.layers && !stopped_; ++layer) {
     attention_part(plan, rope, layer);
     mlp_part(plan, layer);
+    if (exchange_ == nullptr) stopped_ = interrupt_requested();
   }
   return {};
 }
@@ -161,6 +164,7 @@ Status Decoder::forward(const Plan& plan, const RopeTable& rope) {
 void Decoder::embed(const Plan& plan) {
   const model::QuantizedLinear& e = model_.embedding();
   kernels_.embedding.run({plan.tokens.data(), plan.rows(), config_.hidden, e.codes, e.scales, b_->x.data()});
+  if (trace) trace(0, TraceOp::kEmbedding, plan.rows(), config_.hidden, b_->x.data());
 }
 
 void Decoder::norm(const uint16_t* x, const uint16_t* weight, uint16_t* y, const Plan& plan) {
@@ -200,7 +204,12 @@ void Decoder::quantize(const uint16_t* x, int64_t rows, int64_t k, int width, bo
   if (external) {
     for (int64_t r = 0; r < rows; ++r) b_->absmax[static_cast<size_t>(r)] = ops::quant_rows::row_absmax(x + r * k, k);
     const std::span<uint16_t> tops(b_->absmax.data(), static_cast<size_t>(rows));
-    if (sharded && exchange_) exchange_->max(tops);
+    if (sharded && exchange_) {
+      // Ctrl-C travels with the maxima, so that all ranks stop after the same layer.
+      b_->absmax[static_cast<size_t>(rows)] = interrupt_requested() ? 1 : 0;
+      exchange_->max({b_->absmax.data(), static_cast<size_t>(rows) + 1});
+      stopped_ |= b_->absmax[static_cast<size_t>(rows)] != 0;
+    }
     if (batch_plant) std::fill(tops.begin(), tops.end(), *std::max_element(tops.begin(), tops.end()));
   }
   at_hand_ = {x, width};
@@ -245,6 +254,23 @@ ops::linear_s8::Args Decoder::linear_args(const model::QuantizedLinear& l, Part 
           l.scales + part.begin, l.bias ? l.bias + part.begin : nullptr, output, y, stride};
 }
 
+namespace {
+
+TraceOp trace_op(LinearRole role) {
+  switch (role) {
+    case LinearRole::kQ: return TraceOp::kQ;
+    case LinearRole::kK: return TraceOp::kK;
+    case LinearRole::kV: return TraceOp::kV;
+    case LinearRole::kO: return TraceOp::kO;
+    case LinearRole::kGate: return TraceOp::kGate;
+    case LinearRole::kUp: return TraceOp::kUp;
+    case LinearRole::kDown: return TraceOp::kDown;
+  }
+  ZU_CHECK(false);
+}
+
+}  // namespace
+
 void Decoder::project(std::span<const Projection> projections, const uint16_t* x, int64_t rows, int64_t layer, const char* op) {
   for (size_t i = 0; i < projections.size();) {
     const int width = projections[i].linear.width;
@@ -258,6 +284,7 @@ void Decoder::project(std::span<const Projection> projections, const uint16_t* x
       linears[count++] = linear_args(p.linear, p.part, rows, Output::kBf16, p.y, p.part.size());
     }
     run_linears({linears, count});
+    for (size_t j = i - count; trace && j < i; ++j) trace(layer, trace_op(projections[j].role), rows, projections[j].part.size(), projections[j].y);
   }
 }
 
@@ -291,6 +318,7 @@ void Decoder::attention_part(const Plan& plan, const RopeTable& rope, int64_t la
   const model::QuantizedLayer& w = model_.layers()[static_cast<size_t>(layer)];
   const int64_t rows = plan.rows(), d = config_.head_dim, q_size = heads_.size() * d, kv_size = kv_.size() * d;
   norm(b_->x.data(), w.input_norm, b_->h.data(), plan);
+  if (trace) trace(layer, TraceOp::kInputNorm, rows, config_.hidden, b_->h.data());
   const Part q_part{heads_.begin * d, heads_.end * d}, kv_part_{kv_.begin * d, kv_.end * d};
   const auto& q = w[LinearRole::kQ], &k = w[LinearRole::kK], &v = w[LinearRole::kV];
   const Projection projections[] = {{q, LinearRole::kQ, q_part, b_->q.data()},
@@ -311,13 +339,17 @@ void Decoder::attention_part(const Plan& plan, const RopeTable& rope, int64_t la
                              b_->q_codes.data() + begin * q_size, d, b_->q_scales.data() + begin * heads, b_->faults.data() + begin * heads});
   });
   note_faults(rows * heads_.size(), heads_.size(), layer, "queries");
+  if (trace) trace(layer, TraceOp::kQRope, rows, q_size, b_->q.data()), trace(layer, TraceOp::kKRope, rows, kv_size, b_->k.data());
   store_kv(plan, layer);
   attend(plan, layer);
+  if (trace) trace(layer, TraceOp::kAttention, rows, q_size, b_->att.data());
   if (capture) capture(layer, LinearRole::kO, rows, q_size, b_->att.data());
   at_hand_ = {};
   quantize(b_->att.data(), rows, q_size, w[LinearRole::kO].width, true, layer, "input of o");
   row_linear(w[LinearRole::kO], q_part, rows, b_->y.data());
+  if (trace) trace(layer, TraceOp::kO, rows, config_.hidden, b_->y.data());
   add_residual(b_->y.data(), rows * config_.hidden);
+  if (trace) trace(layer, TraceOp::kAttentionResidual, rows, config_.hidden, b_->x.data());
 }
 
 void Decoder::store_kv(const Plan& plan, int64_t layer) {
@@ -376,6 +408,7 @@ void Decoder::mlp_part(const Plan& plan, int64_t layer) {
   const model::QuantizedLayer& w = model_.layers()[static_cast<size_t>(layer)];
   const int64_t rows = plan.rows(), inner = inner_.size();
   norm(b_->x.data(), w.post_norm, b_->h.data(), plan);
+  if (trace) trace(layer, TraceOp::kPostNorm, rows, config_.hidden, b_->h.data());
   const Projection projections[] = {{w[LinearRole::kGate], LinearRole::kGate, inner_, b_->gate.data()},
                                     {w[LinearRole::kUp], LinearRole::kUp, inner_, b_->up.data()}};
   project(projections, b_->h.data(), rows, layer, "input of gate, up");
@@ -383,10 +416,13 @@ void Decoder::mlp_part(const Plan& plan, int64_t layer) {
     kernels_.silu_mul.run({b_->gate.data() + begin, b_->up.data() + begin, end - begin, b_->gate.data() + begin});
   });
   if (capture) capture(layer, LinearRole::kDown, rows, inner, b_->gate.data());
+  if (trace) trace(layer, TraceOp::kSiluMul, rows, inner, b_->gate.data());
   at_hand_ = {};
   quantize(b_->gate.data(), rows, inner, w[LinearRole::kDown].width, true, layer, "input of down");
   row_linear(w[LinearRole::kDown], inner_, rows, b_->y.data());
+  if (trace) trace(layer, TraceOp::kDown, rows, config_.hidden, b_->y.data());
   add_residual(b_->y.data(), rows * config_.hidden);
+  if (trace) trace(layer, TraceOp::kMlpResidual, rows, config_.hidden, b_->x.data());
 }
 
 Result<const float*> Decoder::head(const Plan& plan, int64_t first, int64_t count) {
@@ -397,6 +433,7 @@ Result<const float*> Decoder::head(const Plan& plan, int64_t first, int64_t coun
     kernels_.rmsnorm.run({b_->x.data() + row * d, d, 1, d, model_.final_norm(), config_.rms_eps, b_->head_x.data() + i * d, d});
   }
   at_hand_ = {};
+  if (trace) trace(config_.layers, TraceOp::kFinalNorm, count, d, b_->head_x.data());
   quantize(b_->head_x.data(), count, d, model_.head().width, false, config_.layers, "input of the head");
   if (fault_.any && fault_.layer == config_.layers) fault_.row = plan.wanted[static_cast<size_t>(first + fault_.row)];
   if (exchange_ == nullptr) {
@@ -420,10 +457,11 @@ Result<const float*> Decoder::head(const Plan& plan, int64_t first, int64_t coun
 
 Fault Decoder::take_fault() {
   Fault f = std::exchange(fault_, {});
+  f.interrupted = stopped_;
   if (exchange_ == nullptr) return f;
   uint16_t any[1] = {f.any ? uint16_t{1} : uint16_t{0}};
   exchange_->max(any);
-  if (any[0] != 0 && !f.any) f = {true, -1, "an op of another rank", 0};
+  if (any[0] != 0 && !f.any) f = {true, -1, "an op of another rank", 0, stopped_};
   return f;
 }
 

@@ -13,6 +13,7 @@
 #include "base/threads.h"
 #include "engine/exchange.h"
 #include "engine/plant.h"
+#include "engine/trace.h"
 #include "model/quantized_model.h"
 #include "ops/kernels.h"
 
@@ -54,6 +55,7 @@ struct Fault {
   int64_t layer = 0;  // config.layers: the final norm and head
   std::string op;
   int64_t row = 0;
+  bool interrupted = false;  // Ctrl-C ended the pass early, on all ranks after the same layer
 };
 
 // Sees the bf16 input of a linear before it is quantised: calibration. Called on the rank's own thread; x is [rows, k], row stride k.
@@ -101,6 +103,8 @@ class Decoder : public RankDecoder {
   int64_t page_bytes() const { return page_bytes_; }
   ThreadPool& pool() { return pool_; }
   CaptureFn capture;
+  // Told what each op wrote: values is [rows, width], dense, one row per row of the plan (or of `head`'s part).
+  std::function<void(int64_t layer, TraceOp op, int64_t rows, int64_t width, const uint16_t* values)> trace;
 
  private:
   struct Buffers;
@@ -149,6 +153,7 @@ class Decoder : public RankDecoder {
   std::unique_ptr<Buffers> b_;
   Quantized at_hand_;
   size_t chunks_ = 0;  // of the plan at hand
+  bool stopped_ = false;  // Ctrl-C was seen, by all ranks
   Fault fault_;
 };
 

@@ -11,14 +11,19 @@
 namespace zeroulp::engine {
 namespace {
 
+constexpr int kMaxThreads = 1024;
+
 int64_t pages_for(int64_t positions) { return (positions + kPagePositions - 1) / kPagePositions; }
 
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(const model::QuantizedModel& model, const EngineOptions& given) {
   EngineOptions options = given;
-  if (options.threads < 1 || options.threads > 1024) return usage_error(fmt::format("{} threads; 1 to 1024 can be had", options.threads));
-  if (options.ranks < 1 || options.ranks > 256) return usage_error(fmt::format("{} tensor-parallel ranks; 1 to 256 can be had", options.ranks));
+  if (options.threads < 1 || options.threads > kMaxThreads) return usage_error(fmt::format("{} threads; 1 to {} can be had", options.threads, kMaxThreads));
+  if (options.ranks < 1 || options.ranks > kMaxRanks)
+    return usage_error(fmt::format("{} tensor-parallel ranks; 1 to {} can be had", options.ranks, kMaxRanks));
+  if (options.ranks * options.threads > kMaxThreads)
+    return usage_error(fmt::format("{} ranks of {} threads each; {} threads can be had in all", options.ranks, options.threads, kMaxThreads));
   if (options.exchange != nullptr && options.ranks != 1) return usage_error("ranks inside a process and MPI ranks exclude each other");
   if (options.max_rows < 1 || options.max_context < 1 || options.max_total_positions < 1) return usage_error("an engine needs room for one token");
   options.max_context = std::min(options.max_context, model.config().max_positions);
@@ -40,6 +45,7 @@ Engine::Engine(const model::QuantizedModel& model, const EngineOptions& options,
   while (spare_.size() < sequences) spare_.push_back(make_sequence());
   copies_.reserve(rows);
   plan_.chunks.reserve(rows);
+  plan_sequences_.reserve(rows);
   plan_.tokens.reserve(rows);
   plan_.positions.reserve(rows);
   plan_.wanted.reserve(rows);
@@ -128,6 +134,23 @@ void Engine::set_capture(CaptureFn capture) {
   cpu_ranks_.front()->capture = std::move(capture);
 }
 
+void Engine::set_trace(TraceFn trace) {
+  trace_ = std::move(trace);
+  ZU_CHECK(!cpu_ranks_.empty());
+  auto& hook = cpu_ranks_.front()->trace;
+  if (!trace_) hook = {};
+  else hook = [this](int64_t layer, TraceOp op, int64_t rows, int64_t width, const uint16_t* values) { trace_rows(layer, op, rows, width, values); };
+}
+
+void Engine::trace_rows(int64_t layer, TraceOp op, int64_t rows, int64_t width, const uint16_t* values) const {
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t row = op == TraceOp::kFinalNorm ? plan_.wanted[static_cast<size_t>(head_first_ + i)] : i;
+    size_t c = 0;
+    while (row >= plan_.chunks[c].first_row + plan_.chunks[c].rows) ++c;
+    trace_({layer, op, plan_sequences_[c], plan_.positions[static_cast<size_t>(row)], width, values + i * width});
+  }
+}
+
 int64_t Engine::reuse_prefix(int64_t id, std::span<const int32_t> prompt) {
   KvPages::Sequence& s = *find(id)->sequence;
   const int64_t taken = pages_.reuse_prefix(s, prompt);
@@ -163,6 +186,7 @@ Status Engine::check(std::span<const Chunk> chunks) {
 
 void Engine::make_plan(std::span<const Chunk> chunks) {
   plan_.chunks.clear();
+  plan_sequences_.clear();
   plan_.tokens.clear();
   plan_.positions.clear();
   plan_.wanted.clear();
@@ -171,6 +195,7 @@ void Engine::make_plan(std::span<const Chunk> chunks) {
     KvPages::Sequence& s = *find(c.sequence)->sequence;
     const auto count = static_cast<int64_t>(c.tokens.size());
     pages_.extend(s, count, copies_);
+    plan_sequences_.push_back(c.sequence);
     plan_.chunks.push_back({plan_.rows(), count, s.length(), s.pages.data(), static_cast<int64_t>(s.pages.size())});
     for (int64_t i = 0; i < count; ++i) {
       if (c.want == Want::kAll || (c.want == Want::kLast && i == count - 1)) plan_.wanted.push_back(static_cast<int32_t>(plan_.rows()));
@@ -208,7 +233,10 @@ Status Engine::compute(std::span<const Chunk> chunks) {
     return {};
   });
   ZU_TRY(std::move(done));
+  if (fault.interrupted) return interrupted();
   if (fault.any) return fault_error(fault, chunks);
+  // No logits of a model that is not what it says it is.
+  ZU_TRY(model_.verify_identity());
   for (const Chunk& c : chunks) pages_.append(*find(c.sequence)->sequence, c.tokens);
   return {};
 }
@@ -260,6 +288,7 @@ Status Engine::hand_out(const LogitsSink& sink, std::span<const Chunk> chunks) {
     const int64_t count = std::min(most, wanted - first);
     const float* logits = nullptr;
     Fault fault;
+    head_first_ = first;
     Status done = on_ranks([&](RankDecoder& rank) -> Status {
       FpEnvScope fp;
       ZU_TRY_ASSIGN(const float* mine, rank.head(plan_, first, count));

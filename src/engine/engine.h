@@ -20,6 +20,9 @@
 
 namespace zeroulp::engine {
 
+// Tensor-parallel ranks inside one process: each has threads and buffers of its own.
+inline constexpr int kMaxRanks = 64;
+
 struct EngineOptions {
   std::string kernel;                   // see ops::select_kernels and ops::select_device_kernels
   int device = -1;                      // a GPU's index; -1: this processor
@@ -85,6 +88,8 @@ class Engine {
 
   // Calibration: see CaptureFn. One rank only.
   void set_capture(CaptureFn capture);
+  // Tells what the first rank's ops write, row by row (final norm: of the rows whose logits are wanted). An empty function ends it.
+  void set_trace(TraceFn trace);
 
  private:
   Engine(const model::QuantizedModel& model, const EngineOptions& options, const ops::Kernels& kernels);
@@ -100,6 +105,7 @@ class Engine {
   std::unique_ptr<KvPages::Sequence> make_sequence() const;
   Status check(std::span<const Chunk> chunks);
   void make_plan(std::span<const Chunk> chunks);
+  void trace_rows(int64_t layer, TraceOp op, int64_t rows, int64_t width, const uint16_t* values) const;
   // Runs work(rank) on every rank of this process, each on a thread of its own. The first rank's error, or another's.
   template <class Work>
   Status on_ranks(const Work& work);
@@ -123,6 +129,9 @@ class Engine {
   std::unique_ptr<ops::sample::Sampler> sampler_;
   Plan plan_;
   std::vector<KvPages::Copy> copies_;
+  std::vector<int64_t> plan_sequences_;  // per chunk
+  int64_t head_first_ = 0;               // of the wanted rows, those that the head is at
+  TraceFn trace_;
 };
 
 // One sequence from position 0 with the logits of every position, as quality.h's Decode asks for. The engine must outlive it.

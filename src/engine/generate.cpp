@@ -15,7 +15,7 @@ class Generation {
       : engine_(engine), requests_(requests), batch_(batch), on_step_(on_step), digests_(digests), sampler_(engine.config().vocab), outcomes_(requests.size()) {}
 
   Result<std::vector<Outcome>> run() {
-    for (const Request& r : requests_) ZU_TRY(check(r));
+    for (const Request& r : requests_) ZU_TRY(check_request(r, engine_.options().max_context));
     for (;;) {
       if (interrupt_requested()) return interrupted();
       admit();
@@ -33,14 +33,6 @@ class Generation {
     int64_t share = 0;  // prompt tokens in this pass
     bool ended = false;
   };
-
-  Status check(const Request& r) const {
-    const auto length = static_cast<int64_t>(r.prompt.size());
-    if (length == 0) return bad_input("a prompt without tokens; give some text, or a model with a begin-of-text token");
-    if (length > engine_.options().max_context)
-      return bad_input(fmt::format("a prompt of {} tokens is longer than the context of {}", length, engine_.options().max_context));
-    return {};
-  }
 
   // Positions that a request may come to need, in whole pages.
   int64_t reserve(const Request& r) const {
@@ -151,6 +143,13 @@ class Generation {
 };
 
 }  // namespace
+
+Status check_request(const Request& r, int64_t max_context) {
+  const auto length = static_cast<int64_t>(r.prompt.size());
+  if (length == 0) return bad_input("a prompt without tokens; give some text, or a model with a begin-of-text token");
+  if (length > max_context) return bad_input(fmt::format("a prompt of {} tokens is longer than the context of {}", length, max_context));
+  return {};
+}
 
 Result<std::vector<Outcome>> generate(Engine& engine, std::span<const Request> requests, int64_t batch,
                                       const std::function<bool(const Step&)>& on_step, bool digests) {

@@ -36,6 +36,9 @@ struct Outcome {
   std::vector<int32_t> tokens;  // without the stop token
 };
 
+// Whether a request can be run with so many positions; exit code 3 if not.
+Status check_request(const Request& request, int64_t max_context);
+
 // Runs all requests, at most `batch` at a time, in order of arrival; calls on_step for every token, which may end its request by returning
 // false. Without `digests` the logits of an engine on a GPU stay there. Ends with exit code 130 when Ctrl-C was pressed.
 Result<std::vector<Outcome>> generate(Engine& engine, std::span<const Request> requests, int64_t batch,

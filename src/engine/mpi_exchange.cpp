@@ -1,9 +1,11 @@
 #include "engine/mpi_exchange.h"
 
+#include <cstdlib>
+#include <initializer_list>
+
 #ifdef ZEROULP_HAVE_MPI
 #include <mpi.h>
 
-#include <cstdlib>
 #include <vector>
 
 #include "base/check.h"
@@ -60,5 +62,18 @@ bool built_with_mpi() { return false; }
 bool launched_by_mpi() { return false; }
 Result<std::unique_ptr<Exchange>> make_mpi_exchange() { return unavailable("this build has no MPI; configure with ZEROULP_MPI=ON where an MPI library is installed"); }
 #endif
+
+namespace {
+
+int number_from(std::initializer_list<const char*> names, int absent) {
+  for (const char* name : names)
+    if (const char* text = std::getenv(name); text != nullptr && launched_by_mpi()) return std::atoi(text);
+  return absent;
+}
+
+}  // namespace
+
+int launch_rank() { return number_from({"OMPI_COMM_WORLD_RANK", "PMI_RANK"}, 0); }
+int launch_size() { return number_from({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 1); }
 
 }  // namespace zeroulp::engine

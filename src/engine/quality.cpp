@@ -208,7 +208,7 @@ LogitsSource stored_logits(Decode decode, int64_t vocab) {
 Result<Quality> measure_quality(const QualityJob& job, const ops::Kernels& kernels, ThreadPool& pool) {
   ZU_CHECK(job.text.window >= 2 && job.vocab >= 1);
   const int64_t count = job.text.windows();
-  if (count == 0 || job.text.at(0).size() < 2) return unavailable("the text has too few tokens: nothing to measure");
+  if (count == 0 || job.text.at(0).size() < 2) return unavailable(fmt::format("{} tokens are too few: nothing to measure", job.text.tokens.size()));
   Quality out;
   std::vector<WindowScore> windows;
   for (int64_t i = 0; i < count; ++i) {

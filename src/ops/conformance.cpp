@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/fp_env.h"
+#include "base/interrupt.h"
 #include "num/bf16.h"
 #include "num/bits.h"
 #include "ops/argmax/cases.h"
@@ -113,6 +114,7 @@ std::vector<Outcome> run_all(const CpuFeatures& cpu, const std::function<void(st
   const FpEnvScope fp_env;
   std::vector<Outcome> all;
   for_each_op([&]<class Fn>(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>> variants, auto) {
+    if (interrupt_requested()) return;  // the caller asks too, and takes no verdict from a part
     if (progress) progress(op);
     append(all, run(op, cases, reference, variants, cpu));
   });
@@ -124,6 +126,7 @@ std::vector<Outcome> run_all_on_device(int index, const std::function<void(std::
   const Status usable = device::use(index);
   std::vector<Outcome> all;
   for_each_op([&]<class Fn>(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>>, auto on_device) {
+    if (interrupt_requested()) return;  // the caller asks too, and takes no verdict from a part
     if (progress) progress(op);
     std::vector<Candidate<Fn>> candidates;
     for (const auto& v : on_device)
