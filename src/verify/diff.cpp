@@ -7,13 +7,16 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/file.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "io/json.h"
 #include "model/checkpoint.h"
+#include "model/quantized_model.h"
 #include "num/bf16.h"
 #include "num/bits.h"
 #include "num/fp16.h"
+#include "verify/replay.h"
 
 namespace zeroulp::verify {
 namespace fs = std::filesystem;
@@ -214,10 +217,18 @@ Result<std::vector<std::string>> compare_json_files(const fs::path& a, const fs:
   return out;
 }
 
+void note_identity(const fs::path& path, std::vector<std::string>& notes) {
+  if (!is_folder(path) || !model::is_quantized_folder(path)) return;
+  const auto model = model::QuantizedModel::open(path);
+  const Status status = model ? model->verify_identity() : Status(model.error());
+  if (!status) notes.push_back(status.error().text);
+}
+
 Result<CheckpointDiff> diff_checkpoints(const fs::path& path_a, const fs::path& path_b, const DiffProgress& progress) {
   ZU_TRY_ASSIGN(const TensorFiles a, open_tensors(path_a));
   ZU_TRY_ASSIGN(const TensorFiles b, open_tensors(path_b));
   CheckpointDiff out;
+  for (const fs::path& path : {path_a, path_b}) note_identity(path, out.notes);
   if (is_folder(path_a) && is_folder(path_b)) {
     ZU_TRY_ASSIGN(out.differing_json, compare_json_files(path_a, path_b));
   }
@@ -242,29 +253,26 @@ Result<CheckpointDiff> diff_checkpoints(const fs::path& path_a, const fs::path& 
   return out;
 }
 
-using DigestLog = std::map<int64_t, std::map<int64_t, std::string>>;  // [sequence][position]
+using Sequences = std::map<int64_t, std::map<int64_t, num::Digest>>;  // [sequence][position]
 
-Result<DigestLog> read_digest_log(const fs::path& path) {
-  ZU_TRY_ASSIGN(const io::Json json, io::read_json_file(path));
-  const auto wrong = [&](std::string_view what) { return bad_input(fmt::format("{}: {}", path.string(), what)); };
-  const io::Json* list = &json;
-  if (json.is_object() && json.contains("digests")) list = &json["digests"];
-  if (!list->is_array()) return wrong("is not a digest log: it holds no array \"digests\"");
-  DigestLog log;
-  for (const io::Json& entry : *list) {
-    const auto integer = [&](const char* key) { return entry.contains(key) && entry[key].is_number_integer(); };
-    if (!entry.is_object() || !integer("sequence") || !integer("position") || !entry.contains("xxh3") ||
-        !entry["xxh3"].is_string())
-      return wrong("each item of \"digests\" needs integers \"sequence\" and \"position\" and a string \"xxh3\"");
-    const int64_t sequence = entry["sequence"], position = entry["position"];
-    if (!log[sequence].emplace(position, entry["xxh3"].get<std::string>()).second)
-      return wrong(fmt::format("sequence {}, position {} stands twice", sequence, position));
-  }
-  return log;
+// A run log; one without a workload for JSON, which holds digests alone.
+Result<RunLog> read_any_log(const fs::path& path) {
+  constexpr uint64_t kMaxLog = 4ull << 30;
+  ZU_TRY_ASSIGN(const std::string text, read_text_file(path, kMaxLog));
+  if (looks_like_run_log(text)) return decode_unsealed(text, path.string());
+  ZU_TRY_ASSIGN(const io::Json json, io::parse_json(text, path.string()));
+  RunLog run;
+  ZU_TRY_ASSIGN(run.log, DigestLog::from_json(json.is_array() ? io::Json{{"digests", json}} : json, path.string()));
+  return run;
 }
 
-SequenceDiff compare_sequence(int64_t sequence, const std::map<int64_t, std::string>& a,
-                              const std::map<int64_t, std::string>& b) {
+Sequences by_sequence(const DigestLog& log) {
+  Sequences out;
+  for (const auto& [key, digest] : log.digests) out[key.first][key.second] = digest;
+  return out;
+}
+
+SequenceDiff compare_sequence(int64_t sequence, const std::map<int64_t, num::Digest>& a, const std::map<int64_t, num::Digest>& b) {
   SequenceDiff out;
   out.sequence = sequence;
   for (const auto& [position, digest] : a) {
@@ -277,25 +285,28 @@ SequenceDiff compare_sequence(int64_t sequence, const std::map<int64_t, std::str
     if (digest == other->second) continue;
     if (out.differing++ > 0) continue;
     out.first_position = position;
-    out.first_a = digest;
-    out.first_b = other->second;
+    out.first_a = digest.hex();
+    out.first_b = other->second.hex();
   }
   out.only_in_b = static_cast<int64_t>(b.size()) - out.compared;
   return out;
 }
 
 Result<DigestLogDiff> diff_digest_logs(const fs::path& path_a, const fs::path& path_b) {
-  ZU_TRY_ASSIGN(DigestLog a, read_digest_log(path_a));
-  ZU_TRY_ASSIGN(DigestLog b, read_digest_log(path_b));
+  ZU_TRY_ASSIGN(const RunLog log_a, read_any_log(path_a));
+  ZU_TRY_ASSIGN(const RunLog log_b, read_any_log(path_b));
+  Sequences a = by_sequence(log_a.log), b = by_sequence(log_b.log);
   std::set<int64_t> sequences;
   for (const auto& log : {&a, &b})
     for (const auto& [sequence, digests] : *log) sequences.insert(sequence);
   DigestLogDiff out;
   for (const int64_t s : sequences) out.sequences.push_back(compare_sequence(s, a[s], b[s]));
+  if (log_a.workload.prompts == log_b.workload.prompts)
+    if (const auto layer = first_layer_difference(log_a, log_b)) out.first_layer = layer->text();
   return out;
 }
 
-bool is_digest_log(const fs::path& path) { return !is_folder(path) && path.extension() == ".json"; }
+bool is_digest_log(const fs::path& path) { return !is_folder(path) && (path.extension() == ".json" || path.extension() == ".zlog"); }
 
 }  // namespace
 

@@ -41,6 +41,7 @@ struct CheckpointDiff {
   std::vector<TensorDiff> tensors;  // in model order: embedding, layers by number, the rest
   std::vector<std::string>
       differing_json;  // JSON files that both folders have: "config.json at /rms_norm_eps"; or only one has
+  std::vector<std::string> notes;  // a quantised folder that is not what its own header says; the tensors are compared all the same
   int64_t elements = 0, differing = 0;
   DistanceCounts distances{};
 
@@ -59,6 +60,7 @@ struct SequenceDiff {
 
 struct DigestLogDiff {
   std::vector<SequenceDiff> sequences;  // ascending
+  std::string first_layer;              // of two run logs that differ: layer, place in it, position and sequence; "": not known
   bool equal() const;
   int64_t compared() const;
 };
@@ -78,8 +80,8 @@ struct Diff {
 // Told the bytes compared so far and in all.
 using DiffProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-// Folders with safetensors, safetensors files (one of each may be compared), or digest logs: JSON with an array, alone or under
-// "digests", of {sequence, position, xxh3}.
+// Folders with safetensors, safetensors files (one of each may be compared), or digest logs: run logs (.zlog), or JSON with an
+// array, alone or under "digests", of {sequence, position, xxh3}.
 Result<Diff> diff_paths(const std::filesystem::path& a, const std::filesystem::path& b, const DiffProgress& progress = {});
 
 }  // namespace zeroulp::verify

@@ -104,8 +104,8 @@ std::string first_divergence(const Diff& diff) {
   if (diff.kind == DiffKind::kDigestLogs) {
     for (const SequenceDiff& s : diff.digests.sequences)
       if (s.first_position >= 0)
-        return fmt::format("first divergence: sequence {}, position {}: {} in A, {} in B", s.sequence, s.first_position,
-                           s.first_a, s.first_b);
+        return fmt::format("first divergence: sequence {}, position {}: {} in A, {} in B{}", s.sequence, s.first_position, s.first_a, s.first_b,
+                           diff.digests.first_layer.empty() ? "" : "; it comes from " + diff.digests.first_layer);
     return "";
   }
   const TensorDiff* t = diff.checkpoints.first_difference();
@@ -153,6 +153,7 @@ void add_diff(const Diff& diff, Json& body) {
   body["compared"] = diff.compared();
   if (diff.kind == DiffKind::kDigestLogs) {
     body["kind"] = "digest logs";
+    if (!diff.digests.first_layer.empty()) body["first_layer"] = diff.digests.first_layer;
     body["sequences"] = Json::array();
     for (const SequenceDiff& s : diff.digests.sequences) {
       Json one{{"sequence", s.sequence},
@@ -168,6 +169,7 @@ void add_diff(const Diff& diff, Json& body) {
   body["kind"] = "checkpoints";
   body["differing"] = diff.checkpoints.differing;
   body["differing_json"] = diff.checkpoints.differing_json;
+  body["notes"] = diff.checkpoints.notes;
   body["tensors"] = Json::array();
   for (const TensorDiff& t : diff.checkpoints.tensors) body["tensors"].push_back(tensor_json(t));
 }
@@ -177,6 +179,7 @@ report::Page diff_page(const Diff& diff, const std::string& name_a, const std::s
   const std::string first = first_divergence(diff);
   page.verdict(diff.equal() ? Tone::kGood : Tone::kBad, headline(diff),
                first.empty() ? "Every bit that both hold was compared." : first);
+  for (const std::string& note : diff.checkpoints.notes) page.note(Tone::kWarn, note);
   if (!diff.checkpoints.differing_json.empty()) {
     page.section("Configuration");
     page.list(diff.checkpoints.differing_json);

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
 #include "base/interrupt.h"
+#include "base/text.h"
+#include "io/fields.h"
 #include "ops/argmax/contract.h"
 
 namespace zeroulp::verify {
@@ -55,20 +58,41 @@ std::vector<std::string> kernels_of_graph(const std::vector<std::string>& nodes)
   return names;
 }
 
+namespace {
+
+std::optional<num::Digest> digest_from_hex(std::string_view text) {
+  if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
+  num::Digest d;
+  std::from_chars(text.data(), text.data() + 16, d.high, 16);
+  std::from_chars(text.data() + 16, text.data() + 32, d.low, 16);
+  return d;
+}
+
+}  // namespace
+
 Result<DigestLog> DigestLog::from_json(const io::Json& json, const std::string& name) {
   DigestLog log;
-  try {
-    for (const io::Json& entry : json.at("digests")) {
-      const auto hex = entry.at("xxh3").get<std::string>();
-      if (hex.size() != 32 || hex.find_first_not_of("0123456789abcdef") != std::string::npos)
-        return bad_input(fmt::format("{}: an xxh3 is not 32 hexadecimal digits", name));
-      log.digests[{entry.at("sequence").get<int64_t>(), entry.at("position").get<int64_t>()}] = {std::stoull(hex.substr(0, 16), nullptr, 16),
-                                                                                                std::stoull(hex.substr(16), nullptr, 16)};
+  ZU_TRY_ASSIGN(const io::Fields fields, io::Fields::of(json, name));
+  ZU_TRY_ASSIGN(const io::Json* entries, fields.array("digests"));
+  for (const io::Json& entry : *entries) {
+    ZU_TRY_ASSIGN(const io::Fields e, io::Fields::of(entry, name + ": digests"));
+    ZU_TRY_ASSIGN(const int64_t sequence, e.integer("sequence", 0, INT64_MAX));
+    ZU_TRY_ASSIGN(const int64_t position, e.integer("position", 0, INT64_MAX));
+    ZU_TRY_ASSIGN(const std::string hex, e.string("xxh3"));
+    const auto digest = digest_from_hex(hex);
+    if (!digest) return e.error("xxh3", fmt::format("{} is not 32 lower-case hexadecimal digits", in_quotes(hex)));
+    if (!log.digests.emplace(Key{sequence, position}, *digest).second)
+      return e.error("position", fmt::format("sequence {}, position {} stands twice", sequence, position));
+  }
+  if (fields.has("tokens")) {
+    ZU_TRY_ASSIGN(const io::Json* sequences, fields.array("tokens"));
+    for (const io::Json& tokens : *sequences) {
+      ZU_TRY_ASSIGN(const std::vector<int64_t> ids, io::integers_of(tokens, name + ": tokens", 0, INT32_MAX));
+      log.tokens.emplace_back(ids.begin(), ids.end());
     }
-    log.tokens = json.at("tokens").get<std::vector<std::vector<int32_t>>>();
-    log.kernels = json.at("kernels").get<std::vector<std::string>>();
-  } catch (const io::Json::exception& e) {
-    return bad_input(fmt::format("{}: {}", name, e.what()));
+  }
+  if (fields.has("kernels")) {
+    ZU_TRY_ASSIGN(log.kernels, fields.strings("kernels"));
   }
   return log;
 }
@@ -79,6 +103,13 @@ namespace {
 class GroupRun {
  public:
   GroupRun(Engine& engine, const Workload& work, const RunConfig& config, DigestLog& log) : engine_(engine), work_(work), config_(config), log_(log) {}
+
+  void trace(const engine::TraceFn& trace) {
+    engine_.set_trace([this, &trace](engine::TracePoint p) {
+      p.sequence = member(p.sequence).index;
+      trace(p);
+    });
+  }
 
   Status run(size_t first, size_t count) {
     members_.clear();
@@ -102,6 +133,10 @@ class GroupRun {
     int64_t share = 0;  // prompt tokens in this pass
   };
 
+  Member& member(int64_t id) {
+    return *std::find_if(members_.begin(), members_.end(), [&](const Member& x) { return x.id == id; });
+  }
+
   Status steps() {
     const int64_t share = std::max<int64_t>(1, engine_.options().max_rows / static_cast<int64_t>(members_.size()));
     for (;;) {
@@ -123,21 +158,29 @@ class GroupRun {
   }
 
   Status record(const engine::LogitsBlock& block) {
-    Member& m = *std::find_if(members_.begin(), members_.end(), [&](const Member& x) { return x.id == block.sequence; });
+    Member& m = member(block.sequence);
     const int64_t vocab = engine_.config().vocab;
     for (int64_t r = 0; r < block.rows; ++r) {
       const float* logits = block.row(r);
       const int64_t position = block.first_position + r;
       log_.digests[{m.index, position}] = num::digest_of(std::span(logits, static_cast<size_t>(vocab)));
       if (position + 1 < static_cast<int64_t>(work_.prompts[static_cast<size_t>(m.index)].size())) continue;
-      ops::argmax::Args best{logits, vocab};
-      engine_.kernels().argmax.run(best);
-      if (best.index < 0) return answer_is_no(fmt::format("NaN among the logits at position {} of sequence {}", position, m.index));
-      m.next = static_cast<int32_t>(best.index);
+      const int64_t chosen = choose(logits, position, m.index);
+      if (chosen < 0) return answer_is_no(fmt::format("NaN or infinity among the logits at position {} of sequence {}", position, m.index));
+      m.next = static_cast<int32_t>(chosen);
       if (m.generated < work_.decode_tokens) log_.tokens[static_cast<size_t>(m.index)].push_back(m.next);
       ++m.generated;
     }
     return {};
+  }
+
+  int64_t choose(const float* logits, int64_t position, int64_t sequence) {
+    const int64_t vocab = engine_.config().vocab;
+    if (work_.sampling.temperature > 0)
+      return sampler_.draw(logits, vocab, work_.sampling, static_cast<uint32_t>(position), static_cast<uint64_t>(sequence));
+    ops::argmax::Args best{logits, vocab};
+    engine_.kernels().argmax.run(best);
+    return best.index;
   }
 
   Engine& engine_;
@@ -145,6 +188,7 @@ class GroupRun {
   const RunConfig& config_;
   DigestLog& log_;
   std::vector<Member> members_;
+  ops::sample::Sampler sampler_{engine_.config().vocab};
 };
 
 int64_t longest(const Workload& work) {
@@ -156,8 +200,11 @@ int64_t longest(const Workload& work) {
 }  // namespace
 
 Result<DigestLog> run_digests(const model::QuantizedModel& model, const Workload& work, const RunConfig& config, engine::Plant plant,
-                              engine::Exchange* exchange) {
+                              engine::Exchange* exchange, const engine::TraceFn& trace) {
   const int64_t length = longest(work), page = engine::kPagePositions;
+  if (length > model.config().max_positions)
+    return bad_input(fmt::format("the workload needs {} positions of a sequence; the model has {}", length, model.config().max_positions));
+  if (trace && config.device >= 0) return usage_error("what ops write can be traced on the processor only");
   const int64_t per_sequence = (length + page - 1) / page * page;
   const auto live = static_cast<int64_t>(config.prefix_cache ? std::max<size_t>(work.prompts.size(), 1) * 2 : static_cast<size_t>(config.batch));
   engine::EngineOptions options;
@@ -179,6 +226,7 @@ Result<DigestLog> run_digests(const model::QuantizedModel& model, const Workload
     log.digests.clear();
     log.tokens.assign(work.prompts.size(), {});
     GroupRun group(*engine, work, config, log);
+    if (trace && pass == (config.prefix_cache ? 1 : 0)) group.trace(trace);
     for (size_t first = 0; first < work.prompts.size(); first += static_cast<size_t>(config.batch))
       ZU_TRY(group.run(first, std::min(static_cast<size_t>(config.batch), work.prompts.size() - first)));
   }

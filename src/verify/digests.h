@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "io/json.h"
 #include "num/digest.h"
+#include "ops/sample/contract.h"
 
 namespace zeroulp::verify {
 
@@ -28,15 +29,18 @@ struct RunConfig {
   io::Json to_json() const;
 };
 
+inline constexpr int64_t kMaxDecodeTokens = int64_t{1} << 20;
+
 struct Workload {
   std::vector<std::vector<int32_t>> prompts;
-  int64_t decode_tokens = 0;  // greedy tokens after each prompt
+  int64_t decode_tokens = 0;  // tokens after each prompt
+  ops::sample::Settings sampling;  // how they are chosen: greedily at temperature 0; a sequence's place is its request id
 };
 
 // The kernels among a graph's nodes, each once, without namespaces and arguments.
 std::vector<std::string> kernels_of_graph(const std::vector<std::string>& nodes);
 
-// Per (sequence, position): XXH3-128 over the logits' little-endian bits, unpadded vocabulary; and the greedy tokens.
+// Per (sequence, position): XXH3-128 over the logits' little-endian bits, unpadded vocabulary; and the tokens chosen.
 struct DigestLog {
   using Key = std::pair<int64_t, int64_t>;
   std::map<Key, num::Digest> digests;
@@ -49,9 +53,10 @@ struct DigestLog {
   static Result<DigestLog> from_json(const io::Json& json, const std::string& name);
 };
 
-// Runs the workload. `exchange`: this process is one rank of an MPI launch, and config.ranks its size.
+// Runs the workload. `exchange`: this process is one rank of an MPI launch, and config.ranks its size. `trace` is told what the ops write,
+// under the workload's sequence numbers; with the prefix cache only the second time.
 Result<DigestLog> run_digests(const model::QuantizedModel& model, const Workload& workload, const RunConfig& config,
-                              engine::Plant plant = engine::Plant::kNone, engine::Exchange* exchange = nullptr);
+                              engine::Plant plant = engine::Plant::kNone, engine::Exchange* exchange = nullptr, const engine::TraceFn& trace = {});
 
 struct LogDifference {
   int64_t compared = 0, differing = 0;

@@ -8,6 +8,7 @@
 
 #include "base/interrupt.h"
 #include "engine/float_decoder.h"
+#include "io/fields.h"
 
 namespace zeroulp::verify {
 
@@ -69,17 +70,18 @@ Workload make_workload(const std::vector<int32_t>& tokens, const std::vector<int
 io::Json workload_to_json(const Workload& w) { return {{"prompts", w.prompts}, {"decode_tokens", w.decode_tokens}}; }
 
 Result<Workload> workload_from_json(const io::Json& json, const std::string& name) {
-  try {
-    Workload w;
-    w.prompts = json.at("prompts").get<std::vector<std::vector<int32_t>>>();
-    w.decode_tokens = json.at("decode_tokens").get<int64_t>();
-    if (w.prompts.empty() || w.decode_tokens < 0) return bad_input(fmt::format("{}: holds no prompt, or a negative decode_tokens", name));
-    for (const auto& prompt : w.prompts)
-      if (prompt.empty()) return bad_input(fmt::format("{}: a prompt without tokens", name));
-    return w;
-  } catch (const io::Json::exception& e) {
-    return bad_input(fmt::format("{}: {}", name, e.what()));
+  ZU_TRY_ASSIGN(const io::Fields fields, io::Fields::of(json, name));
+  ZU_TRY_ASSIGN(const io::Json* prompts, fields.array("prompts"));
+  Workload w;
+  for (const io::Json& prompt : *prompts) {
+    const std::string what = fmt::format("{}: prompts: prompt {}", name, w.prompts.size());
+    ZU_TRY_ASSIGN(const std::vector<int64_t> tokens, io::integers_of(prompt, what, 0, INT32_MAX));
+    if (tokens.empty()) return bad_input(fmt::format("{} has no tokens", what));
+    w.prompts.emplace_back(tokens.begin(), tokens.end());
   }
+  if (w.prompts.empty()) return fields.error("prompts", "holds no prompt");
+  ZU_TRY_ASSIGN(w.decode_tokens, fields.integer("decode_tokens", 0, kMaxDecodeTokens));
+  return w;
 }
 
 namespace {
@@ -96,6 +98,7 @@ class Verification {
     ZU_TRY(r_.model->verify_identity());
     ZU_TRY(digest_part());
     if (!answer_.digests.holds()) {
+      if (r_.locate) ZU_TRY(locate_part());
       answer_.skipped.push_back("epilogues, generations and quality: the digests differ, which comes first");
       return std::move(answer_);
     }
@@ -118,12 +121,28 @@ class Verification {
     for (const ops::VariantStatus& v : ops::variant_status(cpu_features()))
       if (!v.why_not.empty()) answer_.skipped.push_back(fmt::format("kernel {}: {}", v.name, v.why_not));
     const Workload work = make_workload(r_.tokens, r_.effort.prompt_lengths, r_.effort.decode_tokens);
+    baseline_ = plan.baseline;
+    work_ = work;
     int64_t done = 0;
     progress("digests", 0, plan.max_runs + 1);
     ZU_TRY_ASSIGN(answer_.digests,
                   run_digest_table(*r_.model, work, plan, [&](const TableRow&) { progress("digests", ++done, plan.max_runs + 1); }));
     ZU_TRY(mpi_rows(work));
     return device_rows(work);
+  }
+
+  // The first run in this process that differs from the baseline: where?
+  Status locate_part() {
+    const auto& rows = answer_.digests.rows;
+    const auto row = std::find_if(rows.begin(), rows.end(), [](const TableRow& r) { return r.how == "threads" && !r.difference.holds(); });
+    if (row == rows.end()) {
+      answer_.skipped.push_back("first divergence: only runs in other processes or on a GPU differ, which cannot be traced");
+      return {};
+    }
+    progress("first divergence", 0, 1);
+    answer_.located_in = row->config;
+    ZU_TRY_ASSIGN(answer_.first_difference, locate(*r_.model, work_, baseline_, row->config, r_.plant));
+    return {};
   }
 
   // Tensor-parallel ranks as processes, beside those that were threads.
@@ -234,6 +253,8 @@ class Verification {
 
   const Request& r_;
   const Callbacks& callbacks_;
+  RunConfig baseline_;
+  Workload work_;
   Answer answer_;
 };
 

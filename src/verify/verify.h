@@ -11,6 +11,7 @@
 #include "model/checkpoint.h"
 #include "verify/axes.h"
 #include "verify/foreign.h"
+#include "verify/locate.h"
 
 namespace zeroulp::verify {
 
@@ -38,6 +39,7 @@ struct Request {
   int device = -1;  // a GPU whose rows join the digest table and which measures the quality, and whose kernels
                     // have the foreign epilogues; -1: none
   engine::Plant plant = engine::Plant::kNone;
+  bool locate = false;  // when some run's bits differ: find the first op that differs
   // Runs the workload with so many MPI processes as tensor-parallel ranks; empty: skipped, for the reason given.
   std::function<Result<DigestLog>(const Workload& workload, int ranks)> under_mpi;
   std::string why_no_mpi;
@@ -52,6 +54,8 @@ struct Answer {
   };
   std::vector<Parting> partings;
   std::optional<engine::Quality> quality;
+  std::optional<FirstDifference> first_difference;
+  RunConfig located_in;              // the run that it was found in, against the baseline
   std::vector<std::string> skipped;  // what was not run, and why
   bool has_bias = false;
 

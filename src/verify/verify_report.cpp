@@ -110,7 +110,7 @@ Table quality_table(const engine::Quality& q) {
   table.row({"perplexity of the reference path", fmt::format("{:.4f}", q.reference_perplexity), ""});
   table.row({"perplexity of this model", fmt::format("{:.4f}", q.perplexity), ""});
   table.row({"change", percent(q.perplexity_change.value), interval(q.perplexity_change, 100, "{:+.3f} %")});
-  table.row({"mean KL(reference || model), nats", fmt::format("{:.5f}", q.kl.value), interval(q.kl, 1, "{:.5f}")});
+  table.row({"mean KL from the reference, nats", fmt::format("{:.5f}", q.kl.value), interval(q.kl, 1, "{:.5f}")});
   table.row({"same likeliest token", fmt::format("{:.2f} %", 100 * q.top1.value), interval(q.top1, 100, "{:.2f} %")});
   table.row({"positions", std::to_string(q.positions), fmt::format("{} windows", q.windows)});
   return table;
@@ -134,6 +134,20 @@ void to_json(const Request& r, const Answer& a, Json& body) {
     j["differing"] = row.difference.differing;
     j["equal"] = row.difference.holds();
     rows.push_back(std::move(j));
+  }
+  if (a.first_difference) {
+    const FirstDifference& d = *a.first_difference;
+    body["first_divergence"] = {{"run", a.located_in.to_json()},
+                                {"layer", d.layer},
+                                {"op", engine::kTraceOpNames[static_cast<size_t>(d.op)]},
+                                {"sequence", d.sequence},
+                                {"position", d.position},
+                                {"token", d.token},
+                                {"index", d.index},
+                                {"baseline", fmt::format("0x{:04x}", d.a)},
+                                {"here", fmt::format("0x{:04x}", d.b)},
+                                {"differing", d.differing},
+                                {"width", d.width}};
   }
   body["digests"] = {{"runs", rows}, {"pairs_covered", a.digests.coverage.covered}, {"pairs", a.digests.coverage.total}, {"guilty_axes", a.digests.guilty_axes}};
   if (a.orders.inputs > 0) {
@@ -178,6 +192,8 @@ void add_digests(report::Page& page, const Answer& a) {
   page.table(digest_table(a.digests), "Runs, each compared with the baseline position by position (XXH3-128 over the logits' bits)");
   if (!a.digests.guilty_axes.empty())
     page.note(Tone::kBad, fmt::format("Changing one axis alone changes the bits: {}.", fmt::join(a.digests.guilty_axes, ", ")));
+  if (a.first_difference)
+    page.note(Tone::kBad, fmt::format("First divergence, {} against the baseline: {}.", a.located_in.describe(), a.first_difference->text()));
 }
 
 void add_orders(report::Page& page, const Answer& a) {

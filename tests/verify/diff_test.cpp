@@ -1,5 +1,7 @@
 #include "verify/diff.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -168,13 +170,18 @@ TEST_F(DiffTest, FoldersAlsoDifferInTheirConfiguration) {
                                       "\"generation_config.json\" is only in B"}));
 }
 
+// A log entry whose digest is `byte` over and over.
+std::string entry(int sequence, int position, int byte) {
+  std::string hex;
+  for (int i = 0; i < 16; ++i) hex += fmt::format("{:02x}", byte);
+  return fmt::format(R"({{"sequence": {}, "position": {}, "xxh3": "{}"}})", sequence, position, hex);
+}
+
 TEST_F(DiffTest, DigestLogsNameSequenceAndPosition) {
-  const auto a =
-      text("a.json", R"({"digests": [{"sequence": 0, "position": 0, "xxh3": "aa"}, {"sequence": 0, "position": 1, "xxh3": "ab"},
-      {"sequence": 1, "position": 0, "xxh3": "ba"}, {"sequence": 1, "position": 2, "xxh3": "bc"}, {"sequence": 1, "position": 1, "xxh3": "bb"}]})");
-  const auto b = text("b.json", R"([{"sequence": 0, "position": 0, "xxh3": "aa"}, {"sequence": 0, "position": 1, "xxh3": "ab"},
-      {"sequence": 1, "position": 0, "xxh3": "ba"}, {"sequence": 1, "position": 2, "xxh3": "XX"}, {"sequence": 1, "position": 1, "xxh3": "YY"},
-      {"sequence": 1, "position": 3, "xxh3": "bd"}])");
+  const auto list = [](const std::vector<std::string>& entries) { return fmt::format("[{}]", fmt::join(entries, ", ")); };
+  const auto a = text("a.json", fmt::format(R"({{"digests": {}}})", list({entry(0, 0, 0xaa), entry(0, 1, 0xab), entry(1, 0, 0xba),
+                                                                         entry(1, 2, 0xbc), entry(1, 1, 0xbb)})));
+  const auto b = text("b.json", list({entry(0, 0, 0xaa), entry(0, 1, 0xab), entry(1, 0, 0xba), entry(1, 2, 1), entry(1, 1, 2), entry(1, 3, 0xbd)}));
   auto same = diff_paths(a, a);
   ASSERT_TRUE(same);
   EXPECT_TRUE(same->equal());
@@ -185,18 +192,20 @@ TEST_F(DiffTest, DigestLogsNameSequenceAndPosition) {
   EXPECT_EQ(s.first_position, 1) << "by position, not by place in the file";
   EXPECT_EQ(s.differing, 2);
   EXPECT_EQ(s.only_in_b, 1);
-  EXPECT_NE(diff_text(*diff, 20).find("first divergence: sequence 1, position 1: bb in A, YY in B"), std::string::npos);
+  EXPECT_NE(diff_text(*diff, 20).find("first divergence: sequence 1, position 1: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb in A, 0202"), std::string::npos);
 }
 
 TEST_F(DiffTest, UnusableInputIsRefusedInOneLine) {
   const auto tensors = file("t.safetensors", {{"t", Dtype::kU8, {1}, "x"}});
   const auto log = text("log.json", R"({"digests": []})");
   const std::pair<std::string, const char*> cases[] = {
-      {R"({"runs": []})", "no array \"digests\""},
-      {R"([{"sequence": 0}])", "needs integers"},
-      {R"([{"sequence": 0, "position": 1.5, "xxh3": "a"}])", "needs integers"},
-      {R"([3])", "needs integers"},
-      {R"([{"sequence": 0, "position": 1, "xxh3": "a"}, {"sequence": 0, "position": 1, "xxh3": "a"}])", "stands twice"},
+      {R"({"runs": []})", "digests: is missing"},
+      {"null", "null is not a JSON object"},
+      {R"([{"sequence": 0}])", "position: is missing"},
+      {R"([{"sequence": 0, "position": 1.5, "xxh3": "a"}])", "position: 1.5 is not an integer"},
+      {R"([{"sequence": 0, "position": 1, "xxh3": "a"}])", "\"a\" is not 32 lower-case hexadecimal digits"},
+      {R"([3])", "digests: 3 is not a JSON object"},
+      {"[" + entry(0, 1, 5) + "," + entry(0, 1, 5) + "]", "stands twice"},
   };
   for (const auto& [content, part] : cases) {
     auto diff = diff_paths(log, text("bad.json", content));

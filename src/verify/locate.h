@@ -1,0 +1,31 @@
+// Where two runs part first: the first op in the order of computing whose output differs, and its first differing element.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "engine/trace.h"
+#include "verify/digests.h"
+
+namespace zeroulp::verify {
+
+struct FirstDifference {
+  int64_t sequence = 0, position = 0, layer = 0;
+  engine::TraceOp op = engine::TraceOp::kEmbedding;
+  int32_t token = 0;        // that stands at the position
+  int64_t index = 0;        // of the first differing element in the op's row
+  uint16_t a = 0, b = 0;    // bf16 there
+  int64_t differing = 0, width = 0;  // elements of the row
+
+  std::string text() const;
+};
+
+// Runs the workload under both configurations, twice each: digests of every op's rows first, then the values of the one op at which the two
+// part. An op whose inputs agree and whose output does not is where the cause lies; what differs after it is its consequence. Ops that only
+// one run traced whole (sharded ones, when the tensor-parallel degrees differ) are passed over. Nothing: no op differs.
+Result<std::optional<FirstDifference>> locate(const model::QuantizedModel& model, const Workload& workload, const RunConfig& a, const RunConfig& b,
+                                              engine::Plant plant);
+
+}  // namespace zeroulp::verify
