@@ -53,6 +53,20 @@ Status refuse_existing(const fs::path& path, bool force) {
   return {};
 }
 
+// Why a file or folder cannot be made at `path`, without the temporary name that it would have had.
+Error cannot_create(const fs::path& path, const std::string& why) {
+  std::error_code ec;
+  const fs::path parent = parent_of(path);
+  if (!fs::is_directory(parent, ec)) return bad_input(fmt::format("{}: cannot be made: there is no folder {}", path.string(), parent.string()));
+  return bad_input(fmt::format("{}: cannot be made in {}: {}", path.string(), parent.string(), why));
+}
+
+Status refuse_nameless(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (name.empty() || name == "." || name == "..") return bad_input(fmt::format("'{}' is not the name of something that can be made", path.string()));
+  return {};
+}
+
 fs::path without_trailing_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
 
 }  // namespace
@@ -128,6 +142,7 @@ Result<std::string> read_text_file(const fs::path& path, uint64_t limit) {
 }
 
 Result<AtomicFile> AtomicFile::create(const fs::path& path, bool force) {
+  ZU_TRY(refuse_nameless(path));
   ZU_TRY(refuse_existing(path, force));
   // A rename would replace a device, a pipe or a link by a file.
   std::error_code ec;
@@ -138,7 +153,7 @@ Result<AtomicFile> AtomicFile::create(const fs::path& path, bool force) {
   file.path_ = path;
   file.temporary_ = temporary_name(path);
   file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file.fd_ < 0) return system_error("cannot create", file.temporary_, errno);
+  if (file.fd_ < 0) return cannot_create(path, std::strerror(errno));
   return file;
 }
 
@@ -190,6 +205,7 @@ Status AtomicFile::commit() {
 
 Result<AtomicFolder> AtomicFolder::create(const fs::path& given, bool force) {
   const fs::path path = without_trailing_slash(given);
+  ZU_TRY(refuse_nameless(path));
   ZU_TRY(refuse_existing(path, force));
   AtomicFolder folder;
   folder.path_ = path;
@@ -197,8 +213,26 @@ Result<AtomicFolder> AtomicFolder::create(const fs::path& given, bool force) {
   std::error_code ec;
   fs::remove_all(folder.temporary_, ec);
   if (!fs::create_directories(folder.temporary_, ec))
-    return bad_input(fmt::format("{}: cannot create the folder: {}", folder.temporary_.string(), ec.message()));
+    return cannot_create(path, ec.message());
   return folder;
+}
+
+Status check_file_creatable(const fs::path& path, bool force) {
+  ZU_TRY(AtomicFile::create(path, force));
+  return {};
+}
+
+// AtomicFolder makes missing parents, so the nearest one that exists decides.
+Status check_folder_creatable(const fs::path& given, bool force) {
+  const fs::path path = without_trailing_slash(given);
+  ZU_TRY(refuse_nameless(path));
+  ZU_TRY(refuse_existing(path, force));
+  std::error_code ec;
+  fs::path parent = parent_of(path);
+  while (!fs::exists(parent, ec) && parent != parent_of(parent)) parent = parent_of(parent);
+  if (!fs::is_directory(parent, ec)) return bad_input(fmt::format("{}: cannot be made: {} is not a folder", path.string(), parent.string()));
+  if (::access(parent.c_str(), W_OK | X_OK) != 0) return cannot_create(path, std::strerror(errno));
+  return {};
 }
 
 AtomicFolder::AtomicFolder(AtomicFolder&& other) noexcept

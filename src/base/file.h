@@ -59,6 +59,10 @@ class AtomicFile {
   int fd_ = -1;
 };
 
+// Whether AtomicFile::create(path, force) would succeed, told before long work; leaves nothing behind. Likewise for a folder.
+Status check_file_creatable(const std::filesystem::path& path, bool force);
+Status check_folder_creatable(const std::filesystem::path& path, bool force);
+
 // A folder written under a temporary name beside `path`; commit() syncs its files and renames it. Destroyed uncommitted, it is removed.
 class AtomicFolder {
  public:

@@ -42,11 +42,16 @@ Result<PartialFolder> PartialFolder::open(const fs::path& out, const std::string
   }
   fs::remove_all(p.folder_, ec);
   fs::create_directories(p.folder_, ec);
-  if (ec) return bad_input(fmt::format("{}: cannot create the folder: {}", p.folder_.string(), ec.message()));
+  if (ec) return bad_input(fmt::format("{}: cannot be made: the unfinished conversion is kept beside it, in {}: {}", out.string(), p.folder_.string(), ec.message()));
   ZU_TRY_ASSIGN(AtomicFile file, AtomicFile::create(p.folder_ / kKeyFile, false));
   ZU_TRY(file.write(io::Json{{"key", key}}.dump() + "\n"));
   ZU_TRY(file.commit());
   return p;
+}
+
+bool PartialFolder::left_by(const fs::path& out) {
+  std::error_code ec;
+  return fs::exists(partial_name(out) / kKeyFile, ec);
 }
 
 bool PartialFolder::has(const std::string& part) const {

@@ -20,6 +20,9 @@ class PartialFolder {
   // or with `force` emptied.
   static Result<PartialFolder> open(const std::filesystem::path& out, const std::string& key, bool resume, bool force);
 
+  // Whether an interrupted conversion to `out` has left one.
+  static bool left_by(const std::filesystem::path& out);
+
   bool has(const std::string& part) const;
   Status save(const std::string& part, const model::TensorMap& tensors) const;
   // Mapped; valid as long as this object.

@@ -227,10 +227,10 @@ std::string source_identity(const model::Checkpoint& checkpoint) {
   return sha.hex();
 }
 
+bool interrupted_conversion(const fs::path& out) { return PartialFolder::left_by(out); }
+
 Result<Outcome> quantize(const model::Checkpoint& checkpoint, const Job& job) {
-  std::error_code ec;
-  if (!job.force && fs::exists(job.out, ec))
-    return bad_input(fmt::format("{}: exists already; add --force to replace it", job.out.string()));
+  ZU_TRY(check_folder_creatable(job.out, job.force));
   if (job.calibration.tokens.empty() && (job.options.gptq || job.options.smooth))
     return usage_error("calibration text is missing");
   if (job.options.budget && job.calibration.held_out == 0) return usage_error("--budget measures on calibration text: give --calibration FILE");

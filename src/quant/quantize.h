@@ -35,6 +35,9 @@ struct Outcome {
 
 Result<Outcome> quantize(const model::Checkpoint& checkpoint, const Job& job);
 
+// Whether an interrupted conversion to `out` has left what Job::resume can go on with.
+bool interrupted_conversion(const std::filesystem::path& out);
+
 // SHA-256 over the checkpoint's tensors by name: types, shapes, bytes.
 std::string source_identity(const model::Checkpoint& checkpoint);
 

@@ -13,10 +13,11 @@ grep -q '</html>' "$work/v.html"
 grep -q 'force' "$work/e.txt"
 for plant in threads:threads batch:batch chunk:"prefill chunk" tensor-parallel:"tensor-parallel degree" prefix-cache:"prefix cache" variant:kernel; do
   name=${plant%%:*} axis=${plant#*:} code=0
-  "$zeroulp" verify "$work/model" --quick --plant "$name" >"$work/p.txt" || code=$?
+  "$zeroulp" verify "$work/model" --quick --locate --plant "$name" >"$work/p.txt" || code=$?
   if [ "$name" = variant ] && [ $code = 0 ] && ! grep -q avx2 "$work/p.txt"; then echo "variant: one kernel here, skipped"; continue; fi
   [ $code = 1 ] || { echo "plant $name: exit code $code"; exit 1; }
   tail -n 1 "$work/p.txt" | grep -q "DOES NOT HOLD: the bits depend on: .*$axis" || { echo "plant $name:"; tail -n 1 "$work/p.txt"; exit 1; }
+  grep -A 1 '^first divergence' "$work/p.txt" | grep -q '^  layer 0, .* against ' || { echo "plant $name is not located"; cat "$work/p.txt"; exit 1; }
   echo "plant $name: $(tail -n 1 "$work/p.txt")"
 done
 # Two runs under other conditions are equal to `diff`; another model is not.

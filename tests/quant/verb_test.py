@@ -91,7 +91,7 @@ def refusals(verb):
     verb.expect(2, "exponent rule", out, "--profile", "w8a15-po2", "--exponent", "floor", "--no-gptq")
     verb.expect(2, "--no-gptq --smooth off", out, "--profile", "w8a8-po2")
     verb.expect(2, "--no-gptq --smooth off", out, "--profile", "w8a8-po2", "--no-gptq")
-    verb.expect(2, "together", out, "--gptq", "--no-gptq", *text)
+    verb.expect(2, "--gptq has no effect with --no-gptq", out, "--gptq", "--no-gptq", *text)
     verb.expect(2, "--smooth", out, "--smooth", "1.5", *text)
     verb.expect(2, "--smooth", out, "--smooth", "half", *text)
     verb.expect(2, "names no linear", out, "--width", "layers.6.q_proj=8")
@@ -117,7 +117,8 @@ def killed_again_and_again(verb):
     whole = time.monotonic() - began
     rng, kills = random.Random(3), 0
     while kills < 40:
-        process = subprocess.Popen(verb.command(out, *options, "--threads", 3, "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        resume = ["--resume"] if (verb.folder / ".out.partial" / "key.json").exists() else []
+        process = subprocess.Popen(verb.command(out, *options, "--threads", 3, *resume), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                    text=True)
         try:
             _, errors = process.communicate(timeout=rng.uniform(0.2, 0.8) * whole)

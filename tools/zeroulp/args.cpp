@@ -1,11 +1,18 @@
 #include "args.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "base/file.h"
+#include "engine/mpi_exchange.h"
 
 namespace zeroulp::cli {
 namespace {
@@ -18,9 +25,50 @@ constexpr const char* kExitCodes =
 
 struct Args::Impl {
   Impl(std::string name, const std::string& summary) : verb(std::move(name)), app(summary, "zeroulp " + verb) {}
+
+  bool given(const std::string& name) const { return app.count(name) > 0; }
+  std::vector<std::string> given_of(const std::vector<std::string>& names) const {
+    std::vector<std::string> out;
+    std::copy_if(names.begin(), names.end(), std::back_inserter(out), [&](const std::string& n) { return given(n); });
+    return out;
+  }
+  Status check_rules() const {
+    for (const auto& rule : rules) ZU_TRY(rule());
+    return {};
+  }
+  Status check_paths() const;
+
+  struct Path {
+    std::string name;
+    const std::string* value;
+    bool folder;
+  };
   std::string verb;
   CLI::App app;
+  std::vector<std::function<Status()>> rules;
+  std::vector<Path> inputs, outputs;
+  bool has_force = false;
 };
+
+Status Args::Impl::check_paths() const {
+  const bool force = has_force && given("--force");
+  std::set<std::filesystem::path> seen;
+  bool replaceable = false;
+  for (const auto* list : {&inputs, &outputs})
+    for (const Path& p : *list)
+      if (given(p.name) && p.value->empty()) return usage_error(fmt::format("{} needs a name that is not empty", p.name));
+  for (const Path& o : outputs) {
+    if (!given(o.name)) continue;
+    const std::string& path = *o.value;
+    if (!seen.insert(std::filesystem::path(path).lexically_normal()).second)
+      return usage_error(fmt::format("{} and another output are both '{}'; give them different names", o.name, path));
+    replaceable |= o.folder || path != "-";
+    if (path == "-" && !o.folder) continue;
+    ZU_TRY(o.folder ? check_folder_creatable(path, force) : check_file_creatable(path, force));
+  }
+  if (force && !replaceable) return usage_error("--force has no effect without an output that is a file; leave it out");
+  return {};
+}
 
 Args::Args(std::string verb, std::string summary, std::vector<std::string> examples)
     : impl_(std::make_unique<Impl>(std::move(verb), summary)) {
@@ -33,9 +81,7 @@ Args::~Args() = default;
 
 void Args::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
   impl_->app.add_option(name, value, help)->required(required);
-}
-void Args::positional(const std::string& name, std::vector<std::string>& values, const std::string& help, bool required) {
-  impl_->app.add_option(name, values, help)->required(required);
+  impl_->inputs.push_back({name, &value, false});
 }
 void Args::option(const std::string& name, std::string& value, const std::string& help) {
   impl_->app.add_option(name, value, help)->capture_default_str();
@@ -67,12 +113,55 @@ void Args::choice(const std::string& name, std::string& value, const std::vector
   impl_->app.add_option(name, value, help)->check(CLI::IsMember(allowed))->capture_default_str();
 }
 void Args::flag(const std::string& name, bool& value, const std::string& help) { impl_->app.add_flag(name, value, help); }
-bool Args::given(const std::string& name) const { return impl_->app.count(name) > 0; }
+bool Args::given(const std::string& name) const { return impl_->given(name); }
+
+void Args::input(const std::string& name, std::string& value, const std::string& help) {
+  option(name, value, help);
+  impl_->inputs.push_back({name, &value, false});
+}
+void Args::output(const std::string& name, std::string& value, const std::string& help) {
+  option(name, value, help);
+  impl_->outputs.push_back({name, &value, false});
+}
+void Args::output_folder(const std::string& name, std::string& value, const std::string& help) {
+  positional(name, value, help);
+  impl_->outputs.push_back({name, &value, true});
+}
+void Args::force(bool& value, const std::string& help) {
+  flag("--force", value, help);
+  impl_->has_force = true;
+}
+
+void Args::needs(const std::vector<std::string>& names, const std::string& other) {
+  needs(names, [impl = impl_.get(), other] { return impl->given(other); }, other);
+}
+void Args::needs(const std::vector<std::string>& names, std::function<bool()> condition, const std::string& what) {
+  impl_->rules.push_back([impl = impl_.get(), names, condition = std::move(condition), what]() -> Status {
+    const auto given = impl->given_of(names);
+    if (given.empty() || condition()) return {};
+    return usage_error(fmt::format("{} has no effect without {}; leave it out, or add that", given[0], what));
+  });
+}
+void Args::excludes(const std::vector<std::string>& names, const std::vector<std::string>& others) {
+  impl_->rules.push_back([impl = impl_.get(), names, others]() -> Status {
+    const auto a = impl->given_of(names), b = impl->given_of(others);
+    if (a.empty() || b.empty()) return {};
+    return usage_error(fmt::format("{} has no effect with {}; leave one of them out", a[0], b[0]));
+  });
+}
+void Args::exactly_one(const std::vector<std::string>& names) {
+  impl_->rules.push_back([impl = impl_.get(), names]() -> Status {
+    if (impl->given_of(names).size() == 1) return {};
+    return usage_error(fmt::format("give exactly one of {}", fmt::join(names, ", ")));
+  });
+}
 
 int Args::parse(int argc, char** argv) {
   try {
     impl_->app.parse(argc, argv);
-    return -1;
+    Status status = impl_->check_rules();
+    if (status) status = impl_->check_paths();
+    return status ? -1 : fail(impl_->verb, status.error());
   } catch (const CLI::Success&) {
     fmt::print("{}", impl_->app.help());
     return 0;
@@ -85,7 +174,7 @@ void say(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
 
 int fail(const std::string& verb, const Error& error) {
   std::fflush(stdout);
-  say(fmt::format("zeroulp {}: {}", verb, error.text));
+  if (engine::launch_rank() == 0) say(fmt::format("zeroulp {}: {}", verb, error.text));
   return static_cast<int>(error.code);
 }
 

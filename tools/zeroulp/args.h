@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,7 +19,6 @@ class Args {
   ~Args();
 
   void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
-  void positional(const std::string& name, std::vector<std::string>& values, const std::string& help, bool required = true);
   // `name` as "--seed" or "-q,--quiet".
   void option(const std::string& name, std::string& value, const std::string& help);
   void option(const std::string& name, int64_t& value, const std::string& help, int64_t min, int64_t max);
@@ -27,9 +27,24 @@ class Args {
   void option(const std::string& name, std::vector<std::string>& values, const std::string& help);  // may be repeated
   void choice(const std::string& name, std::string& value, const std::vector<std::string>& allowed, const std::string& help);
   void flag(const std::string& name, bool& value, const std::string& help);
+  // A file or folder that the verb reads: an empty name is refused.
+  void input(const std::string& name, std::string& value, const std::string& help);
+  // A file ("-": standard output) or folder that the verb writes at its end. parse() refuses one that could not be written then: an empty
+  // name, one that exists (unless --force is given), a folder that is not there or not writable, two outputs of one name.
+  void output(const std::string& name, std::string& value, const std::string& help);
+  void output_folder(const std::string& name, std::string& value, const std::string& help);
+  // --force. Without an output_folder it needs an output that is a file.
+  void force(bool& value, const std::string& help);
   bool given(const std::string& name) const;
 
-  // Parses argv[1..]; argv[0] is the verb. Returns the exit code to end with at once (help: 0, usage error: 2), or -1 to go on.
+  // Rules, kept by parse(): an option that would have no effect is a usage error, and not ignored.
+  void needs(const std::vector<std::string>& names, const std::string& other);
+  void needs(const std::vector<std::string>& names, std::function<bool()> condition, const std::string& what);
+  void excludes(const std::vector<std::string>& names, const std::vector<std::string>& others);
+  void exactly_one(const std::vector<std::string>& names);
+
+  // Parses argv[1..]; argv[0] is the verb. Returns the exit code to end with at once (help: 0, usage error: 2, an output that cannot be
+  // written: 3), or -1 to go on.
   int parse(int argc, char** argv);
 
  private:
@@ -40,7 +55,8 @@ class Args {
 // A line on standard error. That it cannot be written changes nothing: the exit code speaks too.
 void say(const std::string& line);
 
-// Prints "zeroulp VERB: text" to stderr and gives the exit code.
+// Prints "zeroulp VERB: text" to stderr and gives the exit code. Of the processes of an MPI launch, which all meet the same error, the first
+// speaks.
 int fail(const std::string& verb, const Error& error);
 
 }  // namespace zeroulp::cli

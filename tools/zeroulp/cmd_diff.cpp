@@ -14,12 +14,13 @@ int cmd_diff(int argc, char** argv) {
   std::string a, b, html;
   int64_t rows = 20;
   bool json = false, force = false;
-  args.positional("A", a, "folder with safetensors, safetensors file, or digest log (.json)");
+  args.positional("A", a, "folder with safetensors, safetensors file, or digest log (.json, .zlog)");
   args.positional("B", b, "the same of the other side");
   args.option("--rows", rows, "differing tensors or sequences to list; 0: all", 0, 1000000);
   args.flag("--json", json, "print the report as JSON instead of tables");
-  args.option("--html", html, "write the report as a page");
-  args.flag("--force", force, "replace an existing page");
+  args.output("--html", html, "write the report as a page");
+  args.force(force, "replace an existing page");
+  args.excludes({"--rows"}, {"--json"});
   if (const int code = args.parse(argc, argv); code >= 0) return code;
 
   report::Report report("diff");
@@ -28,6 +29,7 @@ int cmd_diff(int argc, char** argv) {
     return verify::diff_paths(a, b, [&](uint64_t done, uint64_t) { progress.set(done); });
   }();
   if (!diff) return fail("diff", diff.error());
+  for (const std::string& note : diff->checkpoints.notes) say(fmt::format("zeroulp diff: {}", note));
   report.body["a"] = a;
   report.body["b"] = b;
   verify::add_diff(*diff, report.body);

@@ -21,14 +21,38 @@ struct Options {
   bool mpi = false, force = false, no_graphs = false;
 };
 
-Result<verify::Workload> workload_of(const Options& o, bool seeded) {
+bool is_seeded(const Options& o) { return o.model.starts_with("seeded:"); }
+
+Result<verify::Workload> workload_of(const Options& o) {
   if (!o.workload.empty()) {
     ZU_TRY_ASSIGN(const io::Json json, io::read_json_file(o.workload));
     return verify::workload_from_json(json, o.workload);
   }
-  if (seeded) return verify::tiny_workload();
-  ZU_TRY_ASSIGN(const ModelText text, read_model_text(o.model, o.text));
+  if (is_seeded(o)) return verify::tiny_workload();
+  ZU_TRY_ASSIGN(const ModelText text, read_model_text("digest", o.model, o.text));
   return verify::make_workload(text.tokens, {127, 128, 129, 1, 40}, o.decode);
+}
+
+struct Inputs {
+  model::QuantizedModel model;
+  verify::Workload work;
+};
+
+Result<Inputs> read_inputs(const Options& o) {
+  ZU_TRY_ASSIGN(model::QuantizedModel model, is_seeded(o) ? verify::tiny_model(o.model.substr(7)) : model::QuantizedModel::open(o.model));
+  ZU_TRY_ASSIGN(verify::Workload work, workload_of(o));
+  return Inputs{std::move(model), std::move(work)};
+}
+
+// Whether every process of the launch could read its inputs; one that could not would leave the others waiting for it. Gives the exit code
+// to end with, 0 to go on. The first process speaks for all if it failed itself; else those speak that did.
+int agree(engine::Exchange& exchange, const Result<Inputs>& inputs) {
+  const auto mine = static_cast<uint16_t>(inputs ? 0 : static_cast<int>(inputs.error().code));
+  uint16_t codes[] = {exchange.rank() == 0 ? mine : uint16_t{0}, mine};
+  exchange.max(codes);
+  if (mine != 0 && (codes[0] == 0 || exchange.rank() == 0))
+    say(fmt::format("zeroulp digest: {}{}", codes[0] == 0 ? fmt::format("MPI process {}: ", exchange.rank()) : "", inputs.error().text));
+  return codes[0] != 0 ? codes[0] : codes[1];
 }
 
 Result<int> run(Options& o) {
@@ -38,9 +62,13 @@ Result<int> run(Options& o) {
     ZU_TRY_ASSIGN(exchange, engine::make_mpi_exchange());
     o.ranks = exchange->size();
   }
-  const bool seeded = o.model.starts_with("seeded:");
-  ZU_TRY_ASSIGN(const model::QuantizedModel model, seeded ? verify::tiny_model(o.model.substr(7)) : model::QuantizedModel::open(o.model));
-  ZU_TRY_ASSIGN(const verify::Workload work, workload_of(o, seeded));
+  Result<Inputs> inputs = read_inputs(o);
+  if (exchange) {
+    if (const int code = agree(*exchange, inputs); code != 0) return code;
+  } else if (!inputs) {
+    return std::move(inputs).error();
+  }
+  const auto& [model, work] = *inputs;
   ZU_TRY_ASSIGN(o.config.device, device::parse_device(o.device));
   o.config.graphs = !o.no_graphs;
   o.config.threads = static_cast<int>(o.threads);
@@ -66,20 +94,25 @@ int cmd_digest(int argc, char** argv) {
              "mpirun -n 3 zeroulp digest models/smollm2-w8a15 --json b.json   # the tensor-parallel ranks are MPI processes",
              "zeroulp digest seeded:qwen3 --threads 2"});
   args.positional("MODEL", o.model, "folder of a quantised model, or seeded:llama, seeded:qwen2, seeded:qwen3");
-  args.option("--text", o.text, "text to take prompts from; without it a short built-in one");
-  args.option("--workload", o.workload, "JSON with {\"prompts\": [[token, ...], ...], \"decode_tokens\": n} instead of a text");
-  args.option("--decode", o.decode, "greedy tokens after each prompt", 0, 1 << 20);
+  args.input("--text", o.text, "text to take prompts from; without it a short built-in one");
+  args.input("--workload", o.workload, "JSON with {\"prompts\": [[token, ...], ...], \"decode_tokens\": n} instead of a text");
+  args.option("--decode", o.decode, "greedy tokens after each prompt", 0, verify::kMaxDecodeTokens);
   args.option("--kernel", o.config.kernel, "force a variant (zeroulp doctor lists them), or op=variant,...; empty: the fastest");
   args.option("--device", o.device, "cpu, cuda or cuda:N; moves no bit");
   args.flag("--no-graphs", o.no_graphs, "on a GPU: launch every kernel by itself");
   args.option("--threads", o.threads, "threads of each rank", 1, 1024);
   args.option("--batch", o.batch, "sequences that are computed together", 1, 256);
   args.option("--chunk", o.chunk, "tokens of a sequence per prefill pass; 0: all", 0, 1 << 20);
-  args.option("--ranks", o.ranks, "tensor-parallel ranks in this process", 1, 256);
+  args.option("--ranks", o.ranks, "tensor-parallel ranks in this process", 1, engine::kMaxRanks);
   args.flag("--mpi", o.mpi, "ranks are MPI processes (found out by itself under mpirun)");
   args.flag("--prefix-cache", o.config.prefix_cache, "send every prompt twice and take the second time");
-  args.option("--json", o.json, "where the log goes; - for standard output");
-  args.flag("--force", o.force, "replace an existing file");
+  args.output("--json", o.json, "where the log goes; - for standard output");
+  args.force(o.force, "replace an existing file");
+  args.excludes({"--text", "--decode"}, {"--workload"});
+  args.needs({"--text", "--decode"}, [&] { return !is_seeded(o); }, "a model folder (a seeded model has its own tokens)");
+  args.excludes({"--ranks"}, {"--mpi"});
+  args.needs({"--no-graphs"}, [&o] { return o.device != "cpu"; }, "a GPU (--device cuda)");
+  args.needs({"--ranks"}, [] { return !engine::launched_by_mpi(); }, "one process (mpirun -n has set the ranks)");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   const Result<int> code = run(o);
   return code ? *code : fail("digest", code.error());

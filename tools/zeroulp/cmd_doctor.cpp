@@ -7,6 +7,7 @@
 
 #include "args.h"
 #include "base/cpu.h"
+#include "base/interrupt.h"
 #include "device/device.h"
 #include "ops/conformance.h"
 #include "ops/kernels.h"
@@ -62,6 +63,7 @@ Result<Findings> examine(const Options& o) {
     f.kernels = kernels.names();
   }
   if (o.conformance) f.outcomes = run_suite(f.cpu, gpu);
+  if (interrupt_requested()) return interrupted();
   return f;
 }
 
@@ -114,8 +116,8 @@ int cmd_doctor(int argc, char** argv) {
   args.option("--kernel", o.kernel, "show the choice for this variant, or for op=variant,...; empty: the fastest");
   args.option("--device", o.device, "cpu, cuda or cuda:N");
   args.flag("--conformance", o.conformance, "compare every variant with the reference, bit for bit, on the contract's cases");
-  args.option("--json", o.json, "write the findings to this file; - for standard output");
-  args.flag("--force", o.force, "overwrite an existing file");
+  args.output("--json", o.json, "write the findings to this file; - for standard output");
+  args.force(o.force, "replace an existing file");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
 
   report::Report report("doctor");

@@ -50,9 +50,9 @@ int cmd_import(int argc, char** argv) {
             {"zeroulp import model.gguf models/mine", "zeroulp import big-00001-of-00003.gguf models/big --force",
              "zeroulp import old.gguf models/old --pre llama-bpe"});
   args.positional("FILE.gguf", gguf, "the file, or any part of a split one");
-  args.positional("OUT_FOLDER", folder, "the folder to write");
+  args.output_folder("OUT_FOLDER", folder, "the folder to write");
   args.option("--pre", options.pre, "how text is split before BPE, for files that do not say it in tokenizer.ggml.pre");
-  args.flag("--force", options.force, "replace an existing folder");
+  args.force(options.force, "replace an existing folder");
   args.flag("--json", json, "the outcome as JSON (schema zeroulp.import/1)");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
 

@@ -11,6 +11,7 @@
 #include "ops/kv_cache/contract.h"
 #include "report/json.h"
 #include "report/table.h"
+#include "tokenizer/tokenizer.h"
 #include "verbs.h"
 
 namespace zeroulp::cli {
@@ -139,6 +140,12 @@ void print_on_gpu(const OnGpu& g) {
              static_cast<double>(g.kv_bytes_per_position) / 1024, g.read_bandwidth / 1e12, g.floor_ms());
 }
 
+// A tokenizer that is there and cannot be used is a problem of the folder.
+void check_tokenizer(const std::string& path, model::Description& d) {
+  if (d.problem || d.tokenizer.empty() || (d.kind != "hugging-face" && d.kind != "zeroulp-model")) return;
+  if (const auto tokenizer = tokenizer::Tokenizer::load(path); !tokenizer) d.problem = tokenizer.error();
+}
+
 }  // namespace
 
 int cmd_info(int argc, char** argv) {
@@ -152,11 +159,13 @@ int cmd_info(int argc, char** argv) {
   args.flag("--tensors", all, "list every tensor");
   args.option("--device", device, "cuda or cuda:N: what a quantised model takes there");
   args.flag("--json", json, "everything as JSON (schema zeroulp.info/1)");
+  args.excludes({"--tensors"}, {"--json"});
   if (const int code = args.parse(argc, argv); code >= 0) return code;
 
   report::Report report("info");
-  const auto description = model::describe(path);
+  auto description = model::describe(path);
   if (!description) return fail("info", description.error());
+  check_tokenizer(path, *description);
   const Result<int> gpu = device::parse_device(device);
   if (!gpu) return fail("info", gpu.error());
   std::optional<OnGpu> there;

@@ -8,6 +8,8 @@
 #include "base/file.h"
 #include "engine/any_model.h"
 #include "engine/quality.h"
+#include "model/quantized_model.h"
+#include "model_text.h"
 #include "num/digest.h"
 #include "report/json.h"
 #include "report/progress.h"
@@ -60,11 +62,14 @@ Result<Text> read_text(const Options& o, int64_t vocab) {
   ZU_TRY_ASSIGN(const tokenizer::Tokenizer tokenizer, tokenizer::Tokenizer::load(o.model));
   ZU_TRY_ASSIGN(out.start_token, start_token(o, tokenizer, vocab));
   const tokenizer::Encoding encoding = tokenizer.encode(text, {.add_special = false, .parse_special = false});
-  if (encoding.replaced > 0)
-    fmt::print(stderr, "zeroulp quality: {}: {} invalid UTF-8 sequences were read as U+FFFD\n", o.text, encoding.replaced);
+  say_what_was_lost("quality", o.text, encoding);
   out.total = static_cast<int64_t>(encoding.ids.size());
   const int64_t begin = std::min(o.from, out.total), end = std::min(out.total, begin + o.tokens);
   out.tokens.assign(encoding.ids.begin() + begin, encoding.ids.begin() + end);
+  const int64_t needed = out.start_token ? 1 : 2;
+  if (end - begin < needed)
+    return unavailable(fmt::format("{}: has {} tokens, of which {} from token {} on are asked for: nothing to measure (--tokens, --from)", o.text,
+                                   out.total, o.tokens, o.from));
   return out;
 }
 
@@ -170,8 +175,8 @@ int cmd_quality(int argc, char** argv) {
              "zeroulp quality models/smollm2 --text notes.txt --tokens 4096 --json"});
   Options o;
   args.positional("MODEL", o.model, "a quantised folder, or a Hugging Face folder (run in BF16 with fp32 sums)");
-  args.option("--text", o.text, "the text to be predicted, UTF-8");
-  args.option("--against", o.against, "the reference: a folder of either kind");
+  args.input("--text", o.text, "the text to be predicted, UTF-8");
+  args.input("--against", o.against, "the reference: a folder of either kind");
   args.option("--tokens", o.tokens, "tokens of the text to use; whole windows of them are", 2, int64_t{1} << 40);
   args.option("--from", o.from, "the text's first token to use", 0, int64_t{1} << 40);
   args.option("--window", o.window, "tokens that see each other", 2, 1 << 20);
@@ -181,6 +186,12 @@ int cmd_quality(int argc, char** argv) {
   args.option("--threads", o.threads, "threads; never moves a bit", 1, 1024);
   args.flag("--f32", o.f32, "run Hugging Face folders in FP32 throughout");
   args.flag("--json", o.json, "the outcome as JSON (schema zeroulp.quality/1)");
+  const auto any_model = [&o](bool quantized) {
+    const auto is = [&](const std::string& folder) { return !folder.empty() && model::is_quantized_folder(folder) == quantized; };
+    return is(o.model) || is(o.against);
+  };
+  args.needs({"--kernel"}, [&] { return any_model(true); }, "a quantised model");
+  args.needs({"--f32"}, [&] { return any_model(false); }, "a Hugging Face folder");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   if (o.text.empty()) return fail("quality", usage_error("--text names the file to be predicted"));
   const Status status = run(o);

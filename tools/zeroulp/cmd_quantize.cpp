@@ -8,6 +8,7 @@
 
 #include "args.h"
 #include "base/file.h"
+#include "model_text.h"
 #include "num/digest.h"
 #include "quant/quantize.h"
 #include "report/json.h"
@@ -44,10 +45,8 @@ Result<quant::Options> conversion_options(const Options& o, const model::ModelCo
   if (o.key_width != 0 && o.key_width != 8 && o.key_width != 15) return usage_error("--key-width is 8 or 15");
   if (o.key_width != 0) options.key_width = static_cast<int>(o.key_width);
   for (const std::string& width : o.widths) ZU_TRY(quant::set_width(options, config, width));
-  if (o.absorb && o.no_absorb) return usage_error("--absorb and --no-absorb together");
   if (o.absorb && options.rule == num::ScaleRule::kFree) return usage_error("--absorb is for power-of-two scales");
   options.absorb = o.absorb || (options.absorb && !o.no_absorb);
-  if (o.gptq && o.no_gptq) return usage_error("--gptq and --no-gptq together");
   const bool calibrated = !o.calibration.empty();
   options.gptq = o.gptq || (!o.no_gptq && (options.gptq || calibrated));
   if (!o.smooth.empty()) {
@@ -64,6 +63,8 @@ Result<quant::Options> conversion_options(const Options& o, const model::ModelCo
     return usage_error(
         "GPTQ rounding and smoothing look at text: give --calibration FILE (./dev models makes models/text/calibration.txt), or go without by "
         "--no-gptq --smooth off");
+  if (calibrated && !options.gptq && !options.smooth && !options.budget)
+    return usage_error("--calibration has no effect without GPTQ rounding, smoothing or --budget; leave it out");
   return options;
 }
 
@@ -73,6 +74,7 @@ Result<quant::Calibration> read_calibration(const Options& o) {
   ZU_TRY_ASSIGN(const std::string text, read_text_file(o.calibration, kMaxText));
   ZU_TRY_ASSIGN(const auto tokenizer, tokenizer::Tokenizer::load(o.model));
   const auto encoding = tokenizer.encode(text, {.add_special = false, .parse_special = false});
+  say_what_was_lost("quantize", o.calibration, encoding);
   num::Sha256 sha;
   sha.update(text);
   c.text_sha256 = sha.hex();
@@ -155,13 +157,13 @@ int cmd_quantize(int argc, char** argv) {
             {"zeroulp quantize models/smollm2 models/smollm2-w8a15", "zeroulp quantize models/smollm2 OUT --profile w8a8-po2 --calibration models/text/calibration.txt"});
   Options o;
   args.positional("MODEL", o.model, "Hugging Face folder: config.json, safetensors, tokenizer.json");
-  args.positional("OUT", o.out, "folder to make");
+  args.output_folder("OUT", o.out, "folder to make");
   args.choice("--profile", o.profile, {std::begin(quant::kProfiles), std::end(quant::kProfiles)}, "weight scales and activation widths");
   args.option("--exponent", o.exponent, "rule for power-of-two scales: ceil (no code is clipped), lsq (least squares) or nearest (clips)");
   args.option("--width", o.widths, "NAME=8 or NAME=15: input width of q_proj, layers.3.q_proj or head; may be repeated");
   args.option("--budget", o.budget, "narrow inputs to 8 bits as far as the KL against MODEL stays below this; measured on calibration text", 0, 100);
   args.option("--key-width", o.key_width, "bits of cached keys, 8 or 15; 0: the profile's", 0, 15);
-  args.option("--calibration", o.calibration, "text that GPTQ and smoothing look at; giving it turns GPTQ on");
+  args.input("--calibration", o.calibration, "text that GPTQ and smoothing look at; giving it turns GPTQ on");
   args.option("--calibration-tokens", o.calibration_tokens, "tokens of it to use", 1, int64_t{1} << 22);
   args.option("--calibration-from", o.calibration_from, "first token to use", 0, int64_t{1} << 31);
   args.option("--calibration-window", o.calibration_window, "tokens that see each other", 1, 131072);
@@ -171,9 +173,13 @@ int cmd_quantize(int argc, char** argv) {
   args.flag("--no-absorb", o.no_absorb, "leave it where it is");
   args.option("--smooth", o.smooth, "lossless power-of-two smoothing: alpha from 0 to 1, or off");
   args.option("--threads", o.threads, "threads; never moves a bit", 1, 1024);
-  args.flag("--force", o.force, "replace OUT if it exists");
+  args.force(o.force, "replace OUT if it exists");
   args.flag("--resume", o.resume, "go on with an interrupted conversion to the same OUT");
   args.flag("--json", o.json, "the outcome as JSON (schema zeroulp.quantize/1)");
+  args.needs({"--calibration-tokens", "--calibration-from", "--calibration-window"}, "--calibration");
+  args.excludes({"--absorb"}, {"--no-absorb"});
+  args.excludes({"--gptq"}, {"--no-gptq"});
+  args.needs({"--resume"}, [&o] { return quant::interrupted_conversion(o.out); }, "an interrupted conversion to the same OUT");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   const Status status = run(o);
   return status ? 0 : fail("quantize", status.error());

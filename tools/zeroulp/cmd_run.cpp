@@ -4,14 +4,15 @@
 #include <chrono>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <thread>
 
 #include "args.h"
 #include "base/file.h"
 #include "engine/generate.h"
-#include "engine/mpi_exchange.h"
 #include "io/json.h"
 #include "model/quantized_model.h"
+#include "model_text.h"
 #include "report/json.h"
 #include "tokenizer/tokenizer.h"
 #include "verbs.h"
@@ -36,11 +37,23 @@ Result<std::string> read_standard_input() {
   return text;
 }
 
-// One prompt, or with --batch one to a line; a line that begins with a quotation mark is a JSON string, so that prompts may hold line breaks.
-Result<std::vector<std::string>> read_prompts(const Options& o) {
-  const int sources = !o.prompt.empty() + !o.file.empty() + !o.batch_file.empty();
-  if (sources != 1) return usage_error("give exactly one of --prompt TEXT, --file FILE (- for standard input) and --batch FILE");
-  if (!o.prompt.empty()) return std::vector<std::string>{o.prompt};
+struct Prompt {
+  std::string text;
+  std::string where;           // opens lines about it: "--prompt", or file and line
+  std::optional<Error> error;  // why it cannot be run
+};
+
+// A line that begins with a quotation mark is a JSON string, so that prompts may hold line breaks.
+Prompt batch_prompt(const std::string& line, std::string where) {
+  if (line[0] != '"') return {line, std::move(where), {}};
+  const auto json = io::parse_json(line, "a JSON string");
+  if (json && json->is_string()) return {json->get<std::string>(), std::move(where), {}};
+  return {"", std::move(where), json ? bad_input("is not a JSON string") : json.error()};
+}
+
+// One prompt, or with --batch one to a line that is not empty.
+Result<std::vector<Prompt>> read_prompts(const Options& o) {
+  if (o.file.empty() && o.batch_file.empty()) return std::vector<Prompt>{{o.prompt, "--prompt", {}}};
   const std::string& path = o.file.empty() ? o.batch_file : o.file;
   std::string text;
   if (path == "-") {
@@ -48,19 +61,16 @@ Result<std::vector<std::string>> read_prompts(const Options& o) {
   } else {
     ZU_TRY_ASSIGN(text, read_text_file(path, kPromptLimit));
   }
-  if (!o.file.empty()) return std::vector<std::string>{std::move(text)};
-  std::vector<std::string> prompts;
+  const std::string name = path == "-" ? "standard input" : path;
+  if (!o.file.empty()) return std::vector<Prompt>{{std::move(text), name, {}}};
+  std::vector<Prompt> prompts;
+  int64_t number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     const std::string line = text.substr(at, end - at);
     at = end + 1;
-    if (line.empty()) continue;
-    if (line[0] != '"') {
-      prompts.push_back(line);
-      continue;
-    }
-    ZU_TRY_ASSIGN(const io::Json json, io::parse_json(line, fmt::format("{}: prompt {}", path, prompts.size() + 1)));
-    prompts.push_back(json.get<std::string>());
+    ++number;
+    if (!line.empty()) prompts.push_back(batch_prompt(line, fmt::format("{}:{}", name, number)));
   }
   if (prompts.empty()) return bad_input(fmt::format("{}: holds no prompt", path));
   return prompts;
@@ -123,7 +133,8 @@ std::string_view end_name(engine::End end) {
   return "";
 }
 
-Result<std::vector<int32_t>> encode_prompt(const Options& o, const tokenizer::Tokenizer& tokenizer, const std::string& text) {
+Result<std::vector<int32_t>> encode_prompt(const Options& o, const tokenizer::Tokenizer& tokenizer, const Prompt& from) {
+  const std::string& text = from.text;
   tokenizer::Encoding encoding;
   if (o.chat) {
     std::vector<tokenizer::Message> messages;
@@ -134,6 +145,7 @@ Result<std::vector<int32_t>> encode_prompt(const Options& o, const tokenizer::To
   } else {
     encoding = tokenizer.encode(text);
   }
+  say_what_was_lost("run", from.where, encoding);
   return std::vector<int32_t>(encoding.ids.begin(), encoding.ids.end());
 }
 
@@ -142,34 +154,58 @@ class Run {
   explicit Run(const Options& options) : o_(options), report_("run") {}
 
   Result<int> operator()() {
-    ZU_TRY_ASSIGN(const std::vector<std::string> prompts, read_prompts(o_));
+    ZU_TRY_ASSIGN(prompts_, read_prompts(o_));
     ZU_TRY_ASSIGN(const model::QuantizedModel model, model::QuantizedModel::open(o_.model));
     ZU_TRY_ASSIGN(const tokenizer::Tokenizer tokenizer, tokenizer::Tokenizer::load(o_.model));
-    std::vector<engine::Request> requests;
-    for (const std::string& prompt : prompts) {
-      engine::Request r;
-      r.id = requests.size();
-      ZU_TRY_ASSIGN(r.prompt, encode_prompt(o_, tokenizer, prompt));
-      r.sampling = {static_cast<float>(o_.temperature), o_.top_k, o_.top_p, o_.seed};
-      r.max_tokens = o_.max_tokens;
-      if (!o_.ignore_stop) r.stop_tokens = model.config().stop_tokens;
-      requests.push_back(std::move(r));
-    }
+    ZU_TRY_ASSIGN(const std::vector<engine::Request> requests, make_requests(tokenizer, model.config()));
     engine::EngineOptions options = engine_options(requests, model);
     ZU_TRY_ASSIGN(options.device, device::parse_device(o_.device));
     ZU_TRY_ASSIGN(const std::unique_ptr<engine::Engine> engine, engine::Engine::create(model, options));
     const auto rows = static_cast<uint32_t>(model.config().vocab);
     for (size_t i = 0; i < requests.size(); ++i) streams_.emplace_back(tokenizer, rows, o_.stop);
     started_ = first_token_ = std::chrono::steady_clock::now();
-    auto outcomes = engine::generate(*engine, requests, o_.batch, [&](const engine::Step& s) { return on_step(s, requests.size() == 1); }, !o_.no_digests);
-    if (requests.size() == 1) show(streams_[0].finish()), show("\n");
+    const bool batch = !o_.batch_file.empty();
+    auto outcomes = engine::generate(*engine, requests, o_.batch, [&](const engine::Step& s) { return on_step(s, !batch); }, !o_.no_digests);
+    if (!batch) show(streams_[0].finish());
+    if (!batch && (outcomes || !streams_[0].text().empty())) show("\n");
     if (!outcomes) return std::move(outcomes).error();
     if (!error_.text.empty()) return error_;
-    if (requests.size() > 1) print_batch();
+    if (batch) print_batch(requests);
     return finish(*engine, model, requests, *outcomes);
   }
 
  private:
+  // The requests of all prompts that can be run. A prompt that cannot is an error alone, and with --batch a line that names it. A request's
+  // id, which is part of the random numbers, is its prompt's place, so that no prompt's text depends on the others.
+  Result<std::vector<engine::Request>> make_requests(const tokenizer::Tokenizer& tokenizer, const model::ModelConfig& config) {
+    std::vector<engine::Request> requests;
+    for (size_t i = 0; i < prompts_.size(); ++i) {
+      engine::Request r;
+      r.id = i;
+      r.sampling = {static_cast<float>(o_.temperature), o_.top_k, o_.top_p, o_.seed};
+      r.max_tokens = o_.max_tokens;
+      if (!o_.ignore_stop) r.stop_tokens = config.stop_tokens;
+      std::optional<Error>& error = prompts_[i].error;
+      if (!error) {
+        if (auto tokens = encode_prompt(o_, tokenizer, prompts_[i])) {
+          r.prompt = std::move(*tokens);
+          if (const Status usable = engine::check_request(r, std::min(o_.context, config.max_positions)); !usable) error = usable.error();
+        } else {
+          error = std::move(tokens).error();
+        }
+      }
+      if (!error) {
+        requests.push_back(std::move(r));
+        continue;
+      }
+      error->text = fmt::format("{}: {}", prompts_[i].where, error->text);
+      if (o_.batch_file.empty()) return *error;
+      say(fmt::format("zeroulp run: {}; it is left out", error->text));
+    }
+    if (requests.empty()) return bad_input(fmt::format("{}: none of its {} prompts can be run", o_.batch_file, prompts_.size()));
+    return requests;
+  }
+
   engine::EngineOptions engine_options(const std::vector<engine::Request>& requests, const model::QuantizedModel& model) const {
     engine::EngineOptions e;
     e.kernel = o_.kernel;
@@ -200,12 +236,15 @@ class Run {
     return !streams_[step.request].stopped();
   }
 
-  void print_batch() {
+  void print_batch(const std::vector<engine::Request>& requests) {
     for (size_t i = 0; i < streams_.size(); ++i) {
       streams_[i].finish();
-      show(fmt::format("--- {} ---\n{}\n", i + 1, streams_[i].text()));
+      show(fmt::format("--- {} ---\n{}\n", requests[i].id + 1, streams_[i].text()));
     }
   }
+
+  // 3 when some prompt of a batch could not be run.
+  int exit_code(const std::vector<engine::Request>& requests) const { return requests.size() == prompts_.size() ? 0 : 3; }
 
   Result<int> finish(const engine::Engine& engine, const model::QuantizedModel& model, const std::vector<engine::Request>& requests,
                      const std::vector<engine::Outcome>& outcomes) {
@@ -222,9 +261,9 @@ class Run {
                  digest.substr(0, o_.no_digests ? std::string::npos : 12), fmt::join(engine.kernel_names(), " ")));
       for (size_t i = 0; i < outcomes.size(); ++i)
         if (outcomes[i].end == engine::End::kContext)
-          say(fmt::format("request {} ended at the context limit of {} tokens", i + 1, engine.options().max_context));
+          say(fmt::format("request {} ended at the context limit of {} tokens", requests[i].id + 1, engine.options().max_context));
     }
-    if (o_.json.empty()) return 0;
+    if (o_.json.empty()) return exit_code(requests);
     io::Json& body = report_.body;
     body["model"] = {{"identity", model.identity()}, {"profile", model.header().profile}, {"contract", model::kContract}};
     body["kernels"] = engine.kernel_names();
@@ -236,14 +275,17 @@ class Run {
                                   {"tokens", outcomes[i].tokens},
                                   {"text", streams_[i].text()},
                                   {"end", end_name(outcomes[i].end)}});
+    for (size_t i = 0; i < prompts_.size(); ++i)
+      if (prompts_[i].error) body["left_out"].push_back({{"id", i}, {"error", prompts_[i].error->text}});
     for (const io::Json& s : steps_)
-      body["digests"].push_back({{"sequence", s["request"]}, {"position", s["position"]}, {"token", s["token"]}, {"xxh3", s["digest"]}});
+      body["digests"].push_back({{"sequence", requests[s["request"].get<size_t>()].id}, {"position", s["position"]}, {"token", s["token"]}, {"xxh3", s["digest"]}});
     ZU_TRY(report_.write(o_.json, o_.force));
-    return 0;
+    return exit_code(requests);
   }
 
   const Options& o_;
   report::Report report_;
+  std::vector<Prompt> prompts_;
   std::vector<TextStream> streams_;
   std::vector<io::Json> steps_;
   std::chrono::steady_clock::time_point started_, first_token_;
@@ -260,8 +302,8 @@ int cmd_run(int argc, char** argv) {
              "zeroulp run models/smollm2-w8a15 --batch prompts.txt --kernel reference --json run.json"});
   args.positional("MODEL", o.model, "folder of a quantised model (zeroulp quantize makes one)");
   args.option("--prompt", o.prompt, "the prompt");
-  args.option("--file", o.file, "file with the prompt; - reads standard input");
-  args.option("--batch", o.batch_file, "file with one prompt a line (a line starting with \" is a JSON string)");
+  args.input("--file", o.file, "file with the prompt; - reads standard input");
+  args.input("--batch", o.batch_file, "file with one prompt a line (a line starting with \" is a JSON string)");
   args.option("--batch-size", o.batch, "prompts that run together; moves no bit", 1, 256);
   args.flag("--chat", o.chat, "put the prompt through the model's chat template");
   args.option("--system", o.system, "system message for --chat");
@@ -277,13 +319,16 @@ int cmd_run(int argc, char** argv) {
   args.option("--device", o.device, "cpu, cuda or cuda:N; moves no bit");
   args.flag("--no-digests", o.no_digests, "no digests of the logits, which on a GPU then never leave it");
   args.option("--threads", o.threads, "threads of each rank; moves no bit", 1, 1024);
-  args.option("--ranks", o.ranks, "tensor-parallel ranks in this process; moves no bit", 1, 256);
-  args.option("--json", o.json, "write the run with its digests as JSON; - for standard output");
-  args.flag("--force", o.force, "replace an existing JSON file");
+  args.option("--ranks", o.ranks, "tensor-parallel ranks in this process; moves no bit", 1, engine::kMaxRanks);
+  args.output("--json", o.json, "write the run with its digests as JSON; - for standard output");
+  args.force(o.force, "replace an existing JSON file");
   args.flag("-q,--quiet", o.quiet, "no summary on standard error");
+  args.exactly_one({"--prompt", "--file", "--batch"});
+  args.needs({"--batch-size"}, "--batch");
+  args.needs({"--system"}, "--chat");
+  args.excludes({"--no-digests"}, {"--json"});
+  args.needs({"--top-k", "--top-p", "--seed"}, [&o] { return o.temperature > 0; }, "--temperature above 0");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
-  if (engine::launched_by_mpi()) return fail("run", usage_error("run is one process; under mpirun use zeroulp digest, or --ranks here"));
-  if (o.no_digests && !o.json.empty()) return fail("run", usage_error("--json holds the digests, which --no-digests leaves out"));
   for (const std::string& s : o.stop)
     if (s.empty()) return fail("run", usage_error("--stop needs some text"));
   const Result<int> code = Run(o)();

@@ -8,6 +8,7 @@
 #include "args.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "model_text.h"
 #include "tokenizer/tokenizer.h"
 #include "verbs.h"
 
@@ -25,8 +26,6 @@ struct Options {
 };
 
 Result<std::string> read_input(const Args& args, const Options& o) {
-  if (o.decode + o.chat + o.messages > 1) return usage_error("--decode, --chat and --messages exclude each other");
-  if (args.given("--text") == args.given("--file")) return usage_error("give either --text or --file (- reads standard input)");
   if (args.given("--text")) return o.text;
   if (o.file != "-") return read_text_file(o.file, kMaxInput);
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
@@ -69,10 +68,7 @@ void print_ids(const Options& o, const Tokenizer& tokenizer, const Encoding& enc
     return;
   }
   for (uint32_t id : encoding.ids) fmt::print("{:>7}  {}\n", id, in_quotes(spelled(tokenizer, id)));
-  if (encoding.replaced > 0)
-    fmt::print(stderr, "zeroulp tokenize: {} invalid UTF-8 sequences were read as U+FFFD\n", encoding.replaced);
-  if (encoding.left_out > 0)
-    fmt::print(stderr, "zeroulp tokenize: {} bytes have no token in this vocabulary and were left out\n", encoding.left_out);
+  say_what_was_lost("tokenize", o.file.empty() ? "--text" : o.file, encoding);
 }
 
 Status print_text(const Options& o, const Tokenizer& tokenizer, const std::vector<uint32_t>& ids) {
@@ -114,7 +110,7 @@ int cmd_tokenize(int argc, char** argv) {
   Options o;
   args.positional("MODEL", o.model, "model folder with tokenizer.json");
   args.option("--text", o.text, "the text");
-  args.option("--file", o.file, "read the text from a file; - is standard input");
+  args.input("--file", o.file, "read the text from a file; - is standard input");
   args.flag("--json", o.json, "ids and tokens as JSON (schema zeroulp.tokenize/1)");
   args.flag("--no-special", o.no_special, "leave out what the tokenizer adds around a text, such as begin-of-text");
   args.flag("--plain", o.plain, "text that reads like a special token is plain text");
@@ -122,6 +118,11 @@ int cmd_tokenize(int argc, char** argv) {
   args.flag("--messages", o.messages, "the text is a JSON array of messages: their prompt, by the model's chat template");
   args.flag("--decode", o.decode, "the input is token ids; print their text");
   args.flag("--skip-special", o.skip_special, "with --decode: leave out special tokens");
+  args.exactly_one({"--text", "--file"});
+  args.needs({"--skip-special"}, "--decode");
+  args.excludes({"--no-special", "--plain"}, {"--decode", "--chat", "--messages"});
+  args.excludes({"--decode"}, {"--chat", "--messages"});
+  args.excludes({"--chat"}, {"--messages"});
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   const Status status = run(args, o);
   return status ? 0 : fail("tokenize", status.error());

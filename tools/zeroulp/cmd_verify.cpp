@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "args.h"
+#include "attest.h"
 #include "base/file.h"
 #include "model_text.h"
 #include "mpi_run.h"
@@ -16,8 +17,11 @@ namespace zeroulp::cli {
 namespace {
 
 struct Options {
-  std::string model, text, reference, plant = "none", json, html, device = "cpu";
-  bool quick = false, force = false;
+  std::string model, text, reference, plant = "none", json, html, record, replay, key, kernel, device = "cpu";
+  bool quick = false, force = false, locate = false;
+  int64_t decode = 32;
+  double temperature = 0;
+  uint64_t seed = 0;
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
 };
 
@@ -51,18 +55,24 @@ void print(const verify::Answer& a) {
     fmt::print("greedy generations under both, {} tokens each:\n{}\n", a.partings.empty() ? 0 : a.partings.front().arbitrary.tokens, verify::generation_table(a).text());
   }
   if (a.quality) fmt::print("quality against the reference path:\n{}\n", verify::quality_table(*a.quality).text());
+  if (a.first_difference) fmt::print("first divergence, {} against the baseline:\n  {}\n", a.located_in.describe(), a.first_difference->text());
   for (const std::string& s : a.skipped) fmt::print("skipped: {}\n", s);
   fmt::print("{}: {}\n", a.holds() ? "HOLDS" : "DOES NOT HOLD", a.verdict());
 }
 
 Result<int> run(const Options& o) {
-  report::Report report("verify");
-  verify::Request request;
   const auto plant = engine::plant_from_name(o.plant);
   if (!plant) return usage_error(fmt::format("--plant {}: one of {}", o.plant, fmt::join(engine::kPlantNames, ", ")));
+  if (!o.record.empty() || !o.replay.empty()) {
+    const AttestOptions attest{o.model, o.text, o.record, o.replay, o.key, o.json, o.kernel, o.device, o.threads, o.decode, o.temperature, o.seed, o.force, *plant};
+    return o.replay.empty() ? record_run(attest) : replay_run(attest);
+  }
+  report::Report report("verify");
+  verify::Request request;
   request.plant = *plant;
+  request.locate = o.locate;
   ZU_TRY_ASSIGN(const model::QuantizedModel model, model::QuantizedModel::open(o.model));
-  ZU_TRY_ASSIGN(ModelText text, read_model_text(o.model, o.text));
+  ZU_TRY_ASSIGN(ModelText text, read_model_text("verify", o.model, o.text));
   request.model = &model;
   request.tokens = std::move(text.tokens);
   request.text_name = text.name;
@@ -98,18 +108,33 @@ int cmd_verify(int argc, char** argv) {
   Options o;
   Args args("verify", "Is it still the same model? Digests over every axis, foreign epilogues, quality.",
             {"zeroulp verify models/smollm2-w8a15 --quick --text models/text/technical.txt --reference models/smollm2 --html out/verify.html",
-             "zeroulp verify models/smollm2-w8a15 --text models/text/novel.txt --json verify.json",
-             "zeroulp verify models/smollm2-w8a15 --quick --plant threads   # must exit with 1 and name the axis"});
+             "zeroulp verify models/smollm2-w8a15 --record run.zlog   # and elsewhere: zeroulp verify models/smollm2-w8a15 --replay run.zlog",
+             "zeroulp verify models/smollm2-w8a15 --quick --locate --plant threads   # must exit with 1 and name the axis and the op"});
   args.positional("MODEL", o.model, "folder of a quantised model");
-  args.option("--text", o.text, "ordinary text to work on; without it a short built-in one, too short for --reference");
-  args.option("--reference", o.reference, "Hugging Face folder of the original model, to measure quality against");
+  args.input("--text", o.text, "ordinary text to work on; without it a short built-in one, too short for --reference");
+  args.input("--reference", o.reference, "Hugging Face folder of the original model, to measure quality against");
   args.flag("--quick", o.quick, "a few minutes: fewer configurations, prompts and tokens");
   args.option("--device", o.device, "cuda or cuda:N: its rows join the digest table, and it measures the quality");
   args.option("--threads", o.threads, "threads for the parts that are not about threads", 1, 1024);
   args.option("--plant", o.plant, "put a known order-dependence into the computing code: the check must then fail");
-  args.option("--json", o.json, "write the report as JSON; - for standard output");
-  args.option("--html", o.html, "write the report as a page");
-  args.flag("--force", o.force, "replace existing reports");
+  args.flag("--locate", o.locate, "when bits differ: find token, layer, op and element where they first do");
+  args.output("--json", o.json, "write the report as JSON; - for standard output");
+  args.output("--html", o.html, "write the report as a page");
+  args.force(o.force, "replace existing reports");
+  args.output("--record", o.record, "run prompts of the text and write what came out, for --replay on another machine; nothing else is checked");
+  args.input("--replay", o.replay, "run the prompts of such a log again: are all bits the same here?");
+  args.input("--key", o.key, "file with a secret of 16 bytes or more: the log's seal is then HMAC-SHA-256");
+  args.option("--kernel", o.kernel, "for --record and --replay: force a variant, or op=variant,...; empty: the fastest");
+  args.option("--decode", o.decode, "for --record: tokens to generate after each prompt", 0, verify::kMaxDecodeTokens);
+  args.option("--temperature", o.temperature, "for --record: 0 takes the likeliest token", 0, 1000);
+  args.option("--seed", o.seed, "for --record: of the counter-based random numbers");
+  const auto attests = [&o] { return !o.record.empty() || !o.replay.empty(); };
+  args.excludes({"--record"}, {"--replay", "--json"});
+  args.excludes({"--quick", "--reference", "--html", "--locate"}, {"--record", "--replay"});
+  args.excludes({"--text"}, {"--replay"});
+  args.needs({"--key", "--kernel"}, attests, "--record or --replay");
+  args.needs({"--decode", "--temperature", "--seed"}, "--record");
+  args.needs({"--seed"}, [&o] { return o.temperature > 0; }, "--temperature above 0");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   const Result<int> code = run(o);
   return code ? *code : fail("verify", code.error());

@@ -10,6 +10,7 @@
 
 #include "args.h"
 #include "base/interrupt.h"
+#include "engine/mpi_exchange.h"
 #include "verbs.h"
 
 namespace {
@@ -20,12 +21,13 @@ struct Verb {
   std::string_view name;
   int (*run)(int argc, char** argv);
   std::string_view summary;
+  bool under_mpi = false;  // its processes may be the ranks of an MPI launch
 };
 
 constexpr Verb kVerbs[] = {
     {"verify", cmd_verify, "is it still the same model? digests over every axis, foreign epilogues, quality"},
     {"run", cmd_run, "generate text; the same bits on every kernel, batch, thread count and machine"},
-    {"digest", cmd_digest, "the digest log of one configuration"},
+    {"digest", cmd_digest, "the digest log of one configuration", true},
     {"diff", cmd_diff, "what changed between two checkpoints, tensor files or digest logs"},
     {"doctor", cmd_doctor, "what can run on this machine, and why the rest cannot"},
     {"quality", cmd_quality, "perplexity of a model on a text, and how far it is from a reference"},
@@ -84,6 +86,8 @@ int main(int argc, char** argv) {
   zeroulp::install_interrupt_handler();
   for (const Verb& v : kVerbs) {
     if (v.name != word) continue;
+    if (zeroulp::engine::launch_size() > 1 && !v.under_mpi)
+      return fail(std::string(word), zeroulp::usage_error("is one process; under mpirun use zeroulp digest"));
     try {
       const int code = v.run(argc - 1, argv + 1);
       if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;

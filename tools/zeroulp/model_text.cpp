@@ -1,10 +1,12 @@
 #include "model_text.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
+#include "args.h"
 #include "base/file.h"
 #include "num/digest.h"
-#include "tokenizer/tokenizer.h"
 
 namespace zeroulp::cli {
 namespace {
@@ -29,7 +31,7 @@ constexpr std::string_view kBuiltIn =
 
 }  // namespace
 
-Result<ModelText> read_model_text(const std::string& model_folder, const std::string& path) {
+Result<ModelText> read_model_text(const std::string& verb, const std::string& model_folder, const std::string& path) {
   ModelText out;
   std::string text;
   if (path.empty()) {
@@ -44,8 +46,15 @@ Result<ModelText> read_model_text(const std::string& model_folder, const std::st
   out.sha256 = sha.hex();
   ZU_TRY_ASSIGN(const tokenizer::Tokenizer tokenizer, tokenizer::Tokenizer::load(model_folder));
   const tokenizer::Encoding encoding = tokenizer.encode(text, {.add_special = false, .parse_special = false});
+  say_what_was_lost(verb, path, encoding);
   out.tokens.assign(encoding.ids.begin(), encoding.ids.end());
   return out;
+}
+
+void say_what_was_lost(const std::string& verb, const std::string& where, const tokenizer::Encoding& encoding) {
+  if (encoding.replaced > 0) say(fmt::format("zeroulp {}: {}: {} invalid UTF-8 sequences were read as U+FFFD", verb, where, encoding.replaced));
+  if (encoding.left_out > 0)
+    say(fmt::format("zeroulp {}: {}: {} bytes have no token in this vocabulary and were left out", verb, where, encoding.left_out));
 }
 
 }  // namespace zeroulp::cli
