@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "num/philox.h"
 #include "num/weight_scale.h"
 #include "quant/absorb.h"
+#include "real_models.h"
 
 namespace zeroulp::quant {
 namespace {
@@ -82,18 +84,22 @@ std::vector<int> random_shifts(int64_t n, int most, num::PhiloxStream& random) {
   return out;
 }
 
-std::vector<float> logits_of(const model::ModelConfig& c, const Tensors& tensors) {
-  ThreadPool pool(1);
-  const auto weights = weights_from(tensors, c);
-  auto decoder = engine::FloatDecoder::create(c, weights, {}, pool);
-  EXPECT_TRUE(decoder);
+std::vector<float> logits_of(const model::ModelConfig& c, const engine::FloatDecoder& decoder) {
   std::vector<float> out;
   const std::vector<int32_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 15, 0, 11, 13};
-  EXPECT_TRUE(decoder->forward(tokens, [&](const engine::LogitsBlock& b) -> Status {
+  EXPECT_TRUE(decoder.forward(tokens, [&](const engine::LogitsBlock& b) -> Status {
     for (int64_t r = 0; r < b.rows; ++r) out.insert(out.end(), b.row(r), b.row(r) + c.vocab);
     return {};
   }));
   return out;
+}
+
+std::vector<float> logits_of(const model::ModelConfig& c, const Tensors& tensors) {
+  ThreadPool pool(2);
+  const auto weights = weights_from(tensors, c);
+  const auto decoder = engine::FloatDecoder::create(c, weights, {}, pool);
+  EXPECT_TRUE(decoder);
+  return logits_of(c, *decoder);
 }
 
 TEST(Smoothing, ChangesNoBitOfTheReferencePath) {
@@ -126,6 +132,47 @@ TEST(Smoothing, ChangesNoBitOfTheReferencePath) {
       for (size_t i = 0; i < before.size(); ++i) ASSERT_EQ(num::bits_of(before[i]), num::bits_of(after[i])) << family << " " << most << " " << i;
     }
   }
+}
+
+// The same on the weights of a real model, where small weights meet large shifts: every layer with shifts as far as they stay exact.
+TEST(SmoothingReal, ChangesNoBitOfTheReferencePath) {
+  const auto folder = models_folder() / "smollm2";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is absent; ./dev models smollm2 makes it";
+  const auto checkpoint = model::Checkpoint::open(folder);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().text;
+  const model::ModelConfig& c = checkpoint->config();
+  std::vector<float> before;
+  {
+    ThreadPool pool(2);
+    const auto decoder = engine::FloatDecoder::create(*checkpoint, {}, pool);
+    ASSERT_TRUE(decoder) << decoder.error().text;
+    before = logits_of(c, *decoder);
+  }
+  Tensors smoothed;
+  for (const char* name : {model::kEmbeddingName, model::kFinalNormName}) smoothed[name] = *checkpoint->floats(name);
+  if (!c.tied_head) smoothed[model::kHeadName] = *checkpoint->floats(model::kHeadName);
+  num::PhiloxStream random(5);
+  int64_t moved = 0, shifts = 0;
+  for (int64_t layer = 0; layer < c.layers; ++layer) {
+    auto l = load_layer(*checkpoint, layer);
+    ASSERT_TRUE(l);
+    Shifts s;
+    s.qkv = random_shifts(c.hidden, kMaxShift, random), s.mlp = random_shifts(c.hidden, kMaxShift, random);
+    s.down = random_shifts(c.intermediate, kMaxShift, random), s.o = random_shifts(c.kv_size(), kMaxShift, random);
+    s.keys = random_shifts(c.kv_size() / 2, 6, random);
+    keep_exact(s, c, *l);
+    for (const auto* v : {&s.qkv, &s.mlp, &s.down, &s.o, &s.keys}) {
+      shifts += static_cast<int64_t>(v->size());
+      moved += std::count_if(v->begin(), v->end(), [](int shift) { return shift != 0; });
+    }
+    const Status folded = fold(*l, c, s);
+    ASSERT_TRUE(folded) << folded.error().text;
+    put_layer(smoothed, layer, *l);
+  }
+  EXPECT_GT(moved, shifts * 9 / 10) << "of " << shifts << ": most channels must have moved for this to show anything";
+  const auto after = logits_of(c, smoothed);
+  ASSERT_EQ(before.size(), after.size());
+  for (size_t i = 0; i < before.size(); ++i) ASSERT_EQ(num::bits_of(before[i]), num::bits_of(after[i])) << i;
 }
 
 // A layer of ones.
