@@ -48,14 +48,6 @@ Result<std::string> read_if_present(const std::filesystem::path& path, uint64_t 
   return read_text_file(path, limit);
 }
 
-Result<ChatTemplates> ChatTemplates::load(const std::filesystem::path& model_folder) {
-  constexpr uint64_t kMaxJson = 64ull << 20, kMaxTemplate = jinja::Template::kMaxSource;
-  ZU_TRY_ASSIGN(const std::string config, read_if_present(model_folder / "tokenizer_config.json", kMaxJson));
-  ZU_TRY_ASSIGN(const std::string tokens, read_if_present(model_folder / "special_tokens_map.json", kMaxJson));
-  ZU_TRY_ASSIGN(const std::string source, read_if_present(model_folder / "chat_template.jinja", kMaxTemplate));
-  return from_files(config, tokens, source, model_folder.string());
-}
-
 void ChatTemplates::add_template(std::string name, std::string_view source, std::string_view where) {
   templates_.emplace_back(std::move(name), jinja::Template::parse(source, where));
 }

@@ -41,7 +41,6 @@ class ChatTemplates {
  public:
   // From tokenizer_config.json (chat_template: a text, or a list of {name, template}) and chat_template.jinja, which overrides
   // it. Empty texts: absent files. A template that cannot be parsed is an error only when it is used.
-  static Result<ChatTemplates> load(const std::filesystem::path& model_folder);
   // `folder` opens error lines.
   static Result<ChatTemplates> from_files(std::string_view tokenizer_config, std::string_view special_tokens_map,
                                           std::string_view chat_template_jinja, std::string_view folder);

@@ -14,6 +14,7 @@ import importlib.metadata
 import sys
 import unicodedata
 
+from cpp_arrays import write_array
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
@@ -121,22 +122,6 @@ def class_ranges(classes):
         else:
             out.append([c, c, classes[c]])
     return out
-
-
-def braces(row):
-    return "{" + ",".join(braces(v) if isinstance(v, list) else f"0x{v:X}" if v > 9 else str(v) for v in row) + "}"
-
-
-def write_array(out, name, kind, rows, comment):
-    out.write(f"\n// {comment}\nconstexpr {kind} {name}[] = {{")
-    line = ""
-    for row in rows:
-        cell = braces(row) + ","
-        if len(line) + len(cell) > 118:
-            out.write("\n  " + line)
-            line = ""
-        line += cell
-    out.write("\n  " + line + "\n};\n")
 
 
 def main():
