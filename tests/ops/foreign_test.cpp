@@ -18,7 +18,9 @@ struct Sample {
   int32_t acc;
   float sa, sb, bias;
 
-  Args args(bool with_bias, Output output, void* y) const { return {nullptr, 0, &sa, 1, 1, 8, nullptr, 0, 1, &sb, with_bias ? &bias : nullptr, output, y, 1}; }
+  Args args(bool with_bias, Output output, void* y) const {
+    return {nullptr, 0, &sa, 1, 1, 8, nullptr, 0, 1, &sb, with_bias ? &bias : nullptr, output, y, 1};
+  }
   Outputs contract(bool with_bias) const {
     Outputs o{};
     store(args(with_bias, Output::kBf16, &o.bf16), 0, 0, acc);
@@ -57,7 +59,8 @@ std::pair<int, int> differing(EpilogueOrder order, bool power_of_two, bool with_
 
 TEST(Foreign, CutlassOrderIsTheContracts) {
   for (const bool power_of_two : {false, true})
-    for (const bool with_bias : {false, true}) EXPECT_EQ(differing(EpilogueOrder::kCutlass, power_of_two, with_bias), (std::pair{0, 0}));
+    for (const bool with_bias : {false, true})
+      EXPECT_EQ(differing(EpilogueOrder::kCutlass, power_of_two, with_bias), (std::pair{0, 0}));
 }
 
 TEST(Foreign, TritonOrderAgreesUnderPowersOfTwoOnly) {
@@ -69,7 +72,8 @@ TEST(Foreign, TritonOrderAgreesUnderPowersOfTwoOnly) {
 }
 
 TEST(Foreign, TritonsBiasIsRoundedTwice) {
-  EXPECT_GT(differing(EpilogueOrder::kTriton, true, true).first, 20000) << "a quarter of all outputs, with powers of two as well";
+  EXPECT_GT(differing(EpilogueOrder::kTriton, true, true).first, 20000)
+      << "a quarter of all outputs, with powers of two as well";
   // 257 needs nine bits: 256 in bf16; with the bias 1 the fused sum is 258 and the twice rounded one is 256 (a tie, to even).
   const Sample s{257, 1.0f, 1.0f, 1.0f};
   EXPECT_EQ(s.foreign(EpilogueOrder::kCutlass, true).bf16, num::float_to_bf16(258.0f));
@@ -83,7 +87,8 @@ TEST(Foreign, PairsHaveBothKernels) {
     EXPECT_NE(p.triton.staged, nullptr);
     EXPECT_NE(p.cutlass.name, p.triton.name);
   }
-  EXPECT_EQ(foreign_pairs().empty(), device_variants().empty()) << "kernels with these epilogues are there when GPU kernels are";
+  EXPECT_EQ(foreign_pairs().empty(), device_variants().empty())
+      << "kernels with these epilogues are there when GPU kernels are";
 }
 
 }  // namespace
