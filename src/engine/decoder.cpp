@@ -42,7 +42,7 @@ void RopeTable::fill_to(int64_t positions, ThreadPool& pool) {
 namespace {
 
 // Rows of k elements that are worth a thread of their own: fewer are done before another thread has begun.
-int64_t row_grain(int64_t k) { return std::max<int64_t>(1, 8192 / k); }
+int64_t row_grain(int64_t k) { return std::max<int64_t>(1, 8192 / std::max<int64_t>(1, k)); }  // k is 0 on a rank without heads
 
 // Address space for all pages, reserved at once and touched only where used.
 class PageArena {

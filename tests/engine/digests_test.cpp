@@ -63,7 +63,7 @@ TEST_P(FullProduct, OneSetOfBits) {
           for (const int ranks : {1, 2, 3, 4})
             for (const bool prefix : {false, true}) {
               ++runs;
-              const RunConfig config{kernel, threads, batch, chunk, ranks, prefix};
+              const RunConfig config{.kernel = kernel, .threads = threads, .batch = batch, .chunk = chunk, .ranks = ranks, .prefix_cache = prefix};
               const auto got = run_digests(m, work, config);
               ASSERT_TRUE(got) << config.describe() << ": " << got.error().text;
               const LogDifference d = compare(*want, *got);
