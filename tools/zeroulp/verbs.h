@@ -15,5 +15,6 @@ int cmd_pack(int argc, char** argv);
 int cmd_unpack(int argc, char** argv);
 int cmd_run(int argc, char** argv);
 int cmd_tokenize(int argc, char** argv);
+int cmd_transfer(int argc, char** argv);
 
 }  // namespace zeroulp::cli
