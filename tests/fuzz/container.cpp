@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   write(place.folder / "model.safetensors", {text + header, size - 4 - header});
   const auto model = model::QuantizedModel::open(place.folder);
   if (!model) {
-    ZU_CHECK(model.error().text.find('\n') == std::string::npos && model.error().text.find("json.exception") == std::string::npos);
+    ZU_CHECK(model.error().text.find('\n') == std::string::npos);
     ZU_CHECK(model.error().code == ExitCode::kBadInput);
     return 0;
   }
