@@ -6,10 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "base/file.h"
 #include "engine/mpi_exchange.h"
@@ -174,7 +176,10 @@ void say(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
 
 int fail(const std::string& verb, const Error& error) {
   std::fflush(stdout);
-  if (engine::launch_rank() == 0) say(fmt::format("zeroulp {}: {}", verb, error.text));
+  if (engine::launch_rank() == 0)
+    say(fmt::format("zeroulp {}: {}", verb, error.text));
+  else
+    std::this_thread::sleep_for(std::chrono::seconds(2));  // the launcher ends all processes when one fails: the first must have spoken
   return static_cast<int>(error.code);
 }
 

@@ -52,7 +52,9 @@ int agree(engine::Exchange& exchange, const Result<Inputs>& inputs) {
   exchange.max(codes);
   if (mine != 0 && (codes[0] == 0 || exchange.rank() == 0))
     say(fmt::format("zeroulp digest: {}{}", codes[0] == 0 ? fmt::format("MPI process {}: ", exchange.rank()) : "", inputs.error().text));
-  return codes[0] != 0 ? codes[0] : codes[1];
+  const int code = codes[0] != 0 ? codes[0] : codes[1];
+  if (code != 0) exchange.max(codes);  // the launcher ends all processes when one fails: wait for those that speak
+  return code;
 }
 
 Result<int> run(Options& o) {
