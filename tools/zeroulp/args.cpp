@@ -85,6 +85,9 @@ void Args::positional(const std::string& name, std::string& value, const std::st
   impl_->app.add_option(name, value, help)->required(required);
   impl_->inputs.push_back({name, &value, false});
 }
+void Args::positional(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  impl_->app.add_option(name, values, help)->required();
+}
 void Args::option(const std::string& name, std::string& value, const std::string& help) {
   impl_->app.add_option(name, value, help)->capture_default_str();
 }

@@ -19,6 +19,7 @@ class Args {
   ~Args();
 
   void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
+  void positional(const std::string& name, std::vector<std::string>& values, const std::string& help);  // one or more
   // `name` as "--seed" or "-q,--quiet".
   void option(const std::string& name, std::string& value, const std::string& help);
   void option(const std::string& name, int64_t& value, const std::string& help, int64_t min, int64_t max);
