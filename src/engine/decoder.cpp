@@ -214,7 +214,7 @@ void Decoder::quantize(const uint16_t* x, int64_t rows, int64_t k, int width, bo
   }
   at_hand_ = {x, width};
   pool_.parallel_for(rows, row_grain(k), [&](int64_t begin, int64_t end, int) {
-    kernels_.quant_rows.run({x + begin * k, k, end - begin, k, width, num::kLinearRange, external ? b_->absmax.data() + begin : nullptr,
+    kernels_.quant_rows.run({x + begin * k, k, end - begin, k, width, model_.head().rows, external ? b_->absmax.data() + begin : nullptr,
                              b_->codes.data() + begin * k, k, b_->scales.data() + begin, b_->faults.data() + begin});
   });
   note_faults(rows, 1, layer, op);

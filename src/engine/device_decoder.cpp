@@ -521,6 +521,8 @@ Result<double> Gpu::replay_milliseconds(int repeats) {
 
 Result<std::unique_ptr<DeviceDecoder>> DeviceDecoder::create(const model::QuantizedModel& model, const ops::DeviceKernels& kernels, Exchange* exchange,
                                                              const Options& options) {
+  if (model.header().pow2_row_scales)
+    return unavailable("the GPU's fused kernels know one rule for rows' scales, and profile both-po2 has the other; leave --device out");
   ZU_TRY(device::use(options.device));
   ZU_TRY_ASSIGN(device::Stream stream, device::Stream::create());
   auto decoder = std::make_unique<Gpu>(model, kernels, exchange, options, std::move(stream));

@@ -94,13 +94,17 @@ class Binder {
   std::string error_;
 };
 
+constexpr std::string_view kPow2RowScales = "power of two";
+
 io::Json header_to_json(const QuantizedHeader& h) {
-  return {{"format", kModelFormat},
-          {"contract", kContract},
-          {"profile", h.profile},
-          {"config", config_to_json(h.config)},
-          {"linear_widths", h.linear_widths},
-          {"key_widths", h.key_widths}};
+  io::Json json = {{"format", kModelFormat},
+                   {"contract", kContract},
+                   {"profile", h.profile},
+                   {"config", config_to_json(h.config)},
+                   {"linear_widths", h.linear_widths},
+                   {"key_widths", h.key_widths}};
+  if (h.pow2_row_scales) json["row_scales"] = kPow2RowScales;
+  return json;
 }
 
 bool is_sha256(const std::string& text) { return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos; }
@@ -122,6 +126,12 @@ Result<QuantizedHeader> read_header(const io::Fields& fields, std::string& ident
   }
   ZU_TRY_ASSIGN(const std::vector<int64_t> key_widths, fields.integers("key_widths", 8, 15));
   h.key_widths.assign(key_widths.begin(), key_widths.end());
+  if (fields.has("row_scales")) {
+    ZU_TRY_ASSIGN(const std::string row_scales, fields.string("row_scales"));
+    if (row_scales != kPow2RowScales)
+      return fields.error("row_scales", fmt::format("{} is not known; {} or nothing may stand there", in_quotes(row_scales), in_quotes(kPow2RowScales)));
+    h.pow2_row_scales = true;
+  }
   h.recipe = std::make_shared<io::Json>(fields.has("recipe") ? fields.at("recipe") : io::Json::object());
   ZU_TRY_ASSIGN(identity, fields.string("identity"));
   if (!is_sha256(identity)) return fields.error("identity", fmt::format("{} is not 64 lower-case hexadecimal digits", in_quotes(identity)));
@@ -200,6 +210,7 @@ Result<QuantizedModel> QuantizedModel::assemble(QuantizedHeader header, TensorMa
 Status QuantizedModel::bind(const std::string& name) {
   ModelConfig& c = header_.config;
   ZU_TRY(check_widths(header_, name));
+  const num::RowRange rows = header_.pow2_row_scales ? num::kLinearPow2Range : num::kLinearRange;
   Binder b(tensors_, name);
   const auto* frequencies = b.take<float>("rope.frequencies", Dtype::kF32, {c.head_dim / 2});
   if (frequencies != nullptr) c.rope_frequencies.assign(frequencies, frequencies + c.head_dim / 2);
@@ -208,6 +219,7 @@ Status QuantizedModel::bind(const std::string& name) {
   embedding_ = b.linear("embed", {c.vocab, c.hidden}, 15, false);
   head_ = c.tied_head ? embedding_ : b.linear("head", {c.vocab, c.hidden}, 15, false);
   head_.width = header_.linear_widths.at("head");
+  head_.rows = rows;
   final_norm_ = b.norm("final_norm", {c.hidden});
   layers_.resize(static_cast<size_t>(c.layers));
   for (size_t i = 0; i < layers_.size(); ++i) {
@@ -225,6 +237,7 @@ Status QuantizedModel::bind(const std::string& name) {
       const std::string linear = prefix + std::string(kLinearNames[r]);
       const bool bias = c.qkv_bias && role <= LinearRole::kV;
       layer.linears[r] = b.linear(linear, linear_shape(c, role), header_.linear_widths.at(linear), bias);
+      layer.linears[r].rows = rows;
     }
   }
   return b.finish();

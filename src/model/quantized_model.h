@@ -18,6 +18,7 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "model/config.h"
+#include "num/quant.h"
 #include "tensor/dtype.h"
 
 namespace zeroulp::model {
@@ -42,6 +43,7 @@ struct QuantizedLinear {
   const int8_t* codes = nullptr;
   const float* scales = nullptr;
   const float* bias = nullptr;  // fp32 [n], or null
+  num::RowRange rows = num::kLinearRange;  // of the input: its range, and the rule of its scales
 };
 
 struct QuantizedLayer {
@@ -81,6 +83,7 @@ struct QuantizedHeader {
   std::string profile;  // "w8a15-free", "w8a8-po2", "w8a15-po2", "mixed", "w8a8-free", "both-po2"
   std::map<std::string, int> linear_widths;
   std::vector<int> key_widths;  // per layer
+  bool pow2_row_scales = false; // inputs of linears too have power-of-two scales (profile both-po2)
   std::shared_ptr<const io::Json> recipe;  // how it was made, never null once opened; not part of the identity
 };
 

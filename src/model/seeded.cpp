@@ -93,6 +93,7 @@ QuantizedModel make_seeded(const SeededShape& s, uint64_t seed) {
   QuantizedHeader header;
   header.config = seeded_config(s);
   header.profile = "seeded";
+  header.pow2_row_scales = s.pow2_row_scales;
   header.recipe = std::make_shared<io::Json>(io::Json{{"seed", seed}});
   const ModelConfig& c = header.config;
   Builder b(s, seed);

@@ -15,6 +15,7 @@ struct SeededShape {
   int width = 15;      // of every linear; 0: alternating 8 and 15
   int key_width = 15;  // 0: alternating
   bool po2_scales = false;
+  bool pow2_row_scales = false;  // of activations
   int64_t window = 0;  // of every second layer; 0: none
   int64_t distinct_layers = 0;  // after so many the weights repeat, in the same memory, and so do rows
                                 // of large tables: large shapes made quickly; 0: all differ

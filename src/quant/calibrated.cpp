@@ -16,13 +16,13 @@ namespace {
 using model::LinearRole;
 
 // What a linear's input becomes at its width: at 15 bits the bf16 values themselves, at 8 bits the codes times their row's scale.
-InputRows inputs_at_width(const std::vector<uint16_t>& x, int64_t k, int width, const ops::Kernels& kernels) {
+InputRows inputs_at_width(const std::vector<uint16_t>& x, int64_t k, int width, const num::RowRange& range, const ops::Kernels& kernels) {
   if (width == 15) return input_rows(x, k);
-  return {static_cast<int64_t>(x.size()) / k, k, [&x, k, width, &kernels](int64_t first, int64_t rows, float* out) {
+  return {static_cast<int64_t>(x.size()) / k, k, [&x, k, width, range, &kernels](int64_t first, int64_t rows, float* out) {
             std::vector<int16_t> codes(static_cast<size_t>(rows * k));
             std::vector<float> scales(static_cast<size_t>(rows));
             std::vector<uint8_t> faults(static_cast<size_t>(rows));
-            kernels.quant_rows.run({x.data() + first * k, k, rows, k, width, num::kLinearRange, nullptr, codes.data(), k, scales.data(), faults.data()});
+            kernels.quant_rows.run({x.data() + first * k, k, rows, k, width, range, nullptr, codes.data(), k, scales.data(), faults.data()});
             for (int64_t r = 0; r < rows; ++r)
               for (int64_t j = 0; j < k; ++j)
                 out[r * k + j] = num::i2f(int32_t{codes[static_cast<size_t>(r * k + j)]}) * scales[static_cast<size_t>(r)];
@@ -50,6 +50,7 @@ CalibratedRun::CalibratedRun(const model::Checkpoint& checkpoint, const Options&
       kernels_(kernels),
       pool_(pool),
       widths_(linear_widths(options, config_)),
+      row_range_(options.pow2_rows ? num::kLinearPow2Range : num::kLinearRange),
       teacher_(config_, kernels, pool, static_cast<int64_t>(calibration.fitted().size()), calibration.window) {
   if (options.gptq) student_.emplace(config_, kernels, pool, teacher_.tokens(), calibration.window);
 }
@@ -132,8 +133,10 @@ Status CalibratedRun::smooth(FloatLayer& floats) const {
 
 model::QuantizedLayer CalibratedRun::view(const LayerCodes& codes, int64_t layer) const {
   model::QuantizedLayer out;
-  for (int r = 0; r < model::kLinearsPerLayer; ++r)
+  for (int r = 0; r < model::kLinearsPerLayer; ++r) {
     out.linears[r] = view_of(codes.linears[r], widths_.at(linear_name(layer, static_cast<LinearRole>(r))));
+    out.linears[r].rows = row_range_;
+  }
   out.input_norm = codes.floats.input_norm.data(), out.post_norm = codes.floats.post_norm.data();
   out.q_norm = codes.floats.q_norm.data(), out.k_norm = codes.floats.k_norm.data();
   out.key_width = options_.key_width;
@@ -163,7 +166,7 @@ Status CalibratedRun::round_group(LayerCodes& codes, std::initializer_list<Linea
       if (widths_.at(linear_name(layer, role)) != width) continue;
       CodedLinear& linear = codes.linears[static_cast<int>(role)];
       if (!basis) {
-        ZU_TRY_ASSIGN(Hessian h, hessian_of(inputs_at_width(inputs, linear.k, width, kernels_), pool_));
+        ZU_TRY_ASSIGN(Hessian h, hessian_of(inputs_at_width(inputs, linear.k, width, row_range_, kernels_), pool_));
         basis = GptqBasis::factor(std::move(h), pool_);
       }
       basis->round(codes.floats[role], linear, pool_);

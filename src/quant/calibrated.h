@@ -57,6 +57,7 @@ class CalibratedRun {
   const ops::Kernels& kernels_;
   ThreadPool& pool_;
   const std::map<std::string, int> widths_;
+  const num::RowRange row_range_;
   LayerRun teacher_;
   std::optional<LayerRun> student_;
 };

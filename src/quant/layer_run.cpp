@@ -62,7 +62,7 @@ void LayerRun::linear(const model::QuantizedLinear& l, const std::vector<uint16_
     std::vector<uint8_t> faults(kRowsAtATime);
     for (int64_t first = begin; first < end; first += kRowsAtATime) {
       const int64_t rows = std::min(kRowsAtATime, end - first);
-      kernels_.quant_rows.run({in.data() + first * l.k, l.k, rows, l.k, l.width, num::kLinearRange, nullptr, codes.data(), l.k, scales.data(),
+      kernels_.quant_rows.run({in.data() + first * l.k, l.k, rows, l.k, l.width, l.rows, nullptr, codes.data(), l.k, scales.data(),
                                faults.data()});
       kernels_.linear_s8.run({codes.data(), l.k, scales.data(), rows, l.k, l.width, l.codes, l.k, l.n, l.scales, l.bias,
                               ops::linear_s8::Output::kBf16, out.data() + first * l.n, l.n});

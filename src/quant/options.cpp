@@ -46,7 +46,8 @@ Result<Options> profile_options(std::string_view profile, std::string_view expon
   o.gptq = !free;
   // At 8 bits the stretched rows of up and v make their tokens' scales coarser by as much as their own codes gain.
   o.absorb = !free && o.width == 15;
-  if (profile == "w8a8-po2") o.smooth = kDefaultAlpha;
+  o.pow2_rows = profile == "both-po2";
+  if (!free && o.width == 8) o.smooth = kDefaultAlpha;
   return o;
 }
 
@@ -83,7 +84,7 @@ bool has_narrow_linear(const Options& options, const model::ModelConfig& config)
 }
 
 io::Json to_json(const Options& o) {
-  return {{"profile", o.profile},
+  io::Json json = {{"profile", o.profile},
           {"scales", num::kScaleRuleNames[static_cast<int>(o.rule)]},
           {"width", o.width},
           {"widths", o.widths},
@@ -92,6 +93,8 @@ io::Json to_json(const Options& o) {
           {"smooth", o.smooth ? io::Json(*o.smooth) : io::Json(nullptr)},
           {"absorb", o.absorb},
           {"budget", o.budget ? io::Json(*o.budget) : io::Json(nullptr)}};
+  if (o.pow2_rows) json["row_scales"] = "power of two";
+  return json;
 }
 
 io::Json to_json(const Calibration& c) {

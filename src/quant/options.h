@@ -37,11 +37,12 @@ struct Options {
   bool gptq = false;
   std::optional<double> smooth;  // alpha of the smoothing of linears' inputs; absent: none
   bool absorb = false;           // scales' mantissas of up and v into down and o (quant/absorb.h); for power-of-two scales
+  bool pow2_rows = false;        // activations' scales are powers of two as well
   std::optional<double> budget;  // mean KL up to which inputs are narrowed to 8 bits (quant/budget.h); widths must then be 15
 };
 
 inline constexpr double kDefaultAlpha = 0.5;
-inline constexpr std::string_view kProfiles[] = {"w8a15-free", "w8a8-po2", "w8a15-po2", "w8a8-free"};
+inline constexpr std::string_view kProfiles[] = {"w8a15-free", "w8a8-po2", "w8a15-po2", "w8a8-free", "both-po2"};
 
 // A profile's options. `exponent` ("ceil", "lsq", "nearest") is for power-of-two scales; empty: the profile's own rule.
 Result<Options> profile_options(std::string_view profile, std::string_view exponent);

@@ -155,6 +155,7 @@ class Converter {
     header.config = config_;
     header.profile = job_.options.profile;
     header.linear_widths = linear_widths(job_.options, config_);
+    header.pow2_row_scales = job_.options.pow2_rows;
     header.key_widths.assign(static_cast<size_t>(config_.layers), job_.options.key_width);
     io::Json made = recipe();
     if (job_.options.budget) {

@@ -73,6 +73,7 @@ ops::linear_s8::Fn* foreign_linear(EpilogueOrder order) {
 Result<model::QuantizedModel> with_8bit_activations(const model::QuantizedModel& m, bool power_of_two) {
   model::QuantizedHeader header = m.header();
   header.profile = power_of_two ? "w8a8-po2" : "w8a8-free";
+  header.pow2_row_scales = false;
   for (auto& [name, width] : header.linear_widths) width = 8;
   model::TensorMap tensors = m.tensors();
   tensors.erase("rope.frequencies");

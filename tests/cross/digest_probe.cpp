@@ -41,7 +41,7 @@ quant::Calibration calibration(int64_t vocab) {
 Status print_conversions(const fs::path& tiny, const fs::path& scratch) {
   for (const char* family : {"llama3", "qwen2", "qwen3"}) {
     ZU_TRY_ASSIGN(const auto checkpoint, model::Checkpoint::open(tiny / family));
-    for (const std::string profile : {"w8a8-po2", "w8a15-po2", "w8a15-free"}) {
+    for (const std::string profile : {"w8a8-po2", "w8a15-po2", "w8a15-free", "both-po2"}) {
       quant::Job job;
       ZU_TRY_ASSIGN(job.options, quant::profile_options(profile, ""));
       job.options.gptq = true;

@@ -75,6 +75,25 @@ TEST_P(FullProduct, OneSetOfBits) {
 
 INSTANTIATE_TEST_SUITE_P(Families, FullProduct, ::testing::Values("llama", "qwen2", "qwen3"), [](const auto& param) { return param.param; });
 
+TEST(PowerOfTwoRows, OneSetOfBitsAndAnother) {
+  SeededShape shape = shape_of("llama");
+  const model::QuantizedModel plain = model::make_seeded(shape, 1);
+  shape.pow2_row_scales = true;
+  const model::QuantizedModel m = model::make_seeded(shape, 1);
+  EXPECT_NE(m.identity(), plain.identity());
+  const Workload work = tiny_workload(m);
+  const auto want = run_digests(m, work, {.kernel = "reference"}), other = run_digests(plain, work, {.kernel = "reference"});
+  ASSERT_TRUE(want && other);
+  EXPECT_FALSE(compare(*want, *other).holds());
+  for (const std::string& kernel : kernels_here())
+    for (const int ranks : {1, 3}) {
+      const RunConfig config{.kernel = kernel, .threads = 2, .batch = 3, .chunk = 7, .ranks = ranks};
+      const auto got = run_digests(m, work, config);
+      ASSERT_TRUE(got) << config.describe() << ": " << got.error().text;
+      EXPECT_TRUE(compare(*want, *got).holds()) << config.describe();
+    }
+}
+
 // An axis: two configurations that differ in nothing else. The prefix cache is compared in chunks of 64: a hit then moves no chunk's ends.
 struct AxisPair {
   engine::Plant plant;

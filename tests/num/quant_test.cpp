@@ -66,6 +66,8 @@ TEST(Quantiser, PowerOfTwoExponentIsTheLeastThatHolds) {
     const double a = bf16_to_float(static_cast<uint16_t>(b));
     ASSERT_LE(a, std::ldexp(127.0, e));
     ASSERT_GT(a, std::ldexp(127.0, e - 1));
+    ASSERT_LE(a, std::ldexp(quant_top(15), pow2_scale_exponent(static_cast<uint16_t>(b), 15)));
+    ASSERT_GT(a, std::ldexp(quant_top(15), pow2_scale_exponent(static_cast<uint16_t>(b), 15) - 1));
   }
 }
 

@@ -160,6 +160,20 @@ void quant_scale_by_reciprocal(const quant_rows::Args& a) {
       a.scales[r] = bf16_to_float(a.absmax ? a.absmax[r] : quant_rows::row_absmax(a.x + r * a.x_stride, a.k)) *
                     (1.0f / num::quant_top(a.width));
 }
+// Power-of-two scales with another exponent; rows with other scales stay right.
+template <int (*Exponent)(uint16_t)>
+void quant_pow2_by(const quant_rows::Args& a) {
+  quant_rows::reference(a);
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const uint16_t top = a.absmax ? a.absmax[r] : quant_rows::row_absmax(a.x + r * a.x_stride, a.k);
+    if (!a.range.pow2_scale || quant_rows::classify(top, a.range) != quant_rows::RowKind::kNormal) continue;
+    const int e = Exponent(top) - (a.width == 8 ? 0 : 7);
+    a.scales[r] = num::pow2(e);
+    for (int64_t i = 0; i < a.k; ++i) a.codes[r * a.codes_stride + i] = quant_rows::code(a.x[r * a.x_stride + i], num::pow2(-e));
+  }
+}
+int exponent_alone(uint16_t top) { return (top >> 7) - 127 - 6; }
+int exponent_nearest(uint16_t top) { return static_cast<int>(std::nearbyint(std::log2(bf16_to_float(top) / 127.0))); }
 
 // rmsnorm
 struct RowSum {
@@ -269,6 +283,8 @@ std::span<const Variant<quant_rows::Fn>> of_quant_rows() {
       {"scale 0 of a zero row", Needs::kNothing, quant_zero_scale},
       {"given maxima ignored", Needs::kNothing, quant_own_maximum},
       {"scale by a reciprocal", Needs::kNothing, quant_scale_by_reciprocal},
+      {"power of two from the exponent alone", Needs::kNothing, quant_pow2_by<exponent_alone>},
+      {"nearest power of two", Needs::kNothing, quant_pow2_by<exponent_nearest>},
   };
   return kTable;
 }

@@ -194,6 +194,7 @@ std::vector<Json> quant_rows_inputs() {
                  {"least", hex(std::vector<uint16_t>{range.min_bits})},
                  {"largest", hex(std::vector<uint16_t>{range.max_bits})},
                  {"x", hex(x)}};
+      if (range.pow2_scale) in["pow2_scale"] = true;
       if (!absmax.empty()) in["absmax"] = hex(absmax);
       all.push_back(vector(fmt::format("{}, {} bits", name, width), in));
     }
@@ -215,6 +216,7 @@ std::vector<Json> quant_rows_inputs() {
   add("the attention range", {0x2B80, 0x0000, 0x2B7F, 0x0000, 0x5780, 0x3F80, 0x5781, 0x3F80}, 4, num::kAttentionRange);
   add("largest magnitudes given", {0x3F80, 0x3F00, 0xBF80, 0x3E80, 0x3F80, 0x3F80}, 3, l, {0x4040, 0x7FC0, 0x4000});
   add("random", bell_bf16s(random, 2 * 37, 3.0f), 2, l);
+  add("power-of-two scale: 126.5, 127, 127.5, 128 and their halves", {0x42FD, 0x3F80, 0x42FE, 0xBF80, 0x42FF, 0x3F00, 0x4300, 0xBF00}, 4, num::kLinearPow2Range);
   return all;
 }
 

@@ -94,7 +94,7 @@ Json run(quant_rows::Fn* fn, const Json& in) {
       rows,
       k,
       in.at("width").get<int>(),
-      {bf16s(in, "least")[0], bf16s(in, "largest")[0]},
+      {bf16s(in, "least")[0], bf16s(in, "largest")[0], in.contains("pow2_scale")},
       absmax.empty() ? nullptr : absmax.data(),
       codes.data(),
       k,

@@ -92,6 +92,27 @@ TEST_F(QuantizeTest, CodesTimesScalesAreWithinHalfAScaleOfTheWeights) {
   }
 }
 
+TEST_F(QuantizeTest, BothPowersOfTwoStandInTheHeaderAndInTheIdentity) {
+  const auto checkpoint = make("llama");
+  ASSERT_TRUE(quantize(checkpoint, job("both-po2", "both")));
+  ASSERT_TRUE(quantize(checkpoint, job("w8a8-po2", "weights")));
+  const auto both = model::QuantizedModel::open(out("both")), weights = model::QuantizedModel::open(out("weights"));
+  ASSERT_TRUE(both && weights);
+  EXPECT_TRUE(both->layers()[0][model::LinearRole::kQ].rows.pow2_scale && both->head().rows.pow2_scale);
+  EXPECT_FALSE(weights->head().rows.pow2_scale);
+  EXPECT_NE(both->identity(), weights->identity());
+  EXPECT_EQ(file_text(out("both") / "model.safetensors"), file_text(out("weights") / "model.safetensors"));
+  std::string header = file_text(out("both") / "zeroulp.json");
+  const size_t at = header.rfind("\"row_scales\"");
+  ASSERT_NE(at, std::string::npos);
+  header.replace(header.find("power of two", at), 12, "nearest");
+  model::write_text(out("both") / "zeroulp.json", header);
+  const auto refused = model::QuantizedModel::open(out("both"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ExitCode::kBadInput);
+  EXPECT_NE(refused.error().text.find("row_scales"), std::string::npos) << refused.error().text;
+}
+
 TEST_F(QuantizeTest, ThreadsMoveNoByte) {
   const auto checkpoint = make("qwen2");
   ASSERT_TRUE(quantize(checkpoint, job("w8a8-po2", "one", 1)));

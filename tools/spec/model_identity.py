@@ -9,7 +9,7 @@ import pathlib
 import struct
 import sys
 
-HEADER_FIELDS = ("config", "contract", "format", "key_widths", "linear_widths")
+HEADER_FIELDS = ("config", "contract", "format", "key_widths", "linear_widths", "row_scales")
 
 
 def u64(value):
@@ -22,7 +22,7 @@ def identity(folder):
     (length,) = struct.unpack("<Q", file[:8])
     index = json.loads(file[8 : 8 + length])
     data = file[8 + length :]
-    text = json.dumps({key: header[key] for key in HEADER_FIELDS}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps({key: header[key] for key in HEADER_FIELDS if key in header}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     text = text.encode("utf-8")
     sha = hashlib.sha256(u64(len(text)) + text)
     for name in sorted(index, key=lambda key: key.encode("utf-8")):

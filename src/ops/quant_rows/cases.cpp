@@ -35,16 +35,16 @@ void visit_rows(const Visit<Fn>& visit, Kind kind, const std::string& name, cons
 
 // One binade of largest magnitudes with every smaller magnitude that a 15-bit code can tell from 0 or 1, both signs. The quotients
 // depend on the fractions alone, so this stands for every binade inside the range.
-void whole_binade(const Visit<Fn>& visit) {
+void whole_binade(const Visit<Fn>& visit, const num::RowRange& range, const char* catches) {
   for (uint16_t a = 0x3F80; a < 0x4000; ++a) {
-    Rows in{{}, 1, 0};
+    Rows in{{}, 1, 0, range};
     for (uint16_t x = 0x3780; x <= a; ++x) {
       in.x.push_back(x);
       in.x.push_back(x | 0x8000);
     }
     in.k = static_cast<int64_t>(in.x.size());
-    visit_rows(visit, Kind::kExhaustive, fmt::format("every x for the largest magnitude 0x{:04x}", a),
-               "x / s, x * (1 / s), a contracted magic addition, ties away from zero, truncation", in);
+    visit_rows(visit, Kind::kExhaustive, fmt::format("every x for the largest magnitude 0x{:04x}{}", a, range.pow2_scale ? ", power-of-two scale" : ""),
+               catches, in);
   }
 }
 
@@ -131,8 +131,10 @@ void random_shapes(const Visit<Fn>& visit) {
 }  // namespace
 
 void cases(const Visit<Fn>& visit) {
-  whole_binade(visit);
+  whole_binade(visit, num::kLinearRange, "x / s, x * (1 / s), a contracted magic addition, ties away from zero, truncation");
+  whole_binade(visit, num::kLinearPow2Range, "the nearest exponent, the exponent of the largest magnitude alone, ties away from zero, truncation");
   range_ends(visit, num::kLinearRange, "linear");
+  range_ends(visit, num::kLinearPow2Range, "linear, power-of-two scale");
   range_ends(visit, num::kAttentionRange, "attention");
   directed(visit);
   random_shapes(visit);

@@ -45,7 +45,12 @@ struct Quantiser {
 ZU_HD inline Quantiser quantiser(uint16_t top, int width, const num::RowRange& range) {
   const float largest = num::bf16_to_float(top);
   switch (classify(top, range)) {
-    case RowKind::kNormal: return {num::quant_scale(largest, width), num::quant_multiplier(largest, width), false};
+    case RowKind::kNormal:
+      if (range.pow2_scale) {
+        const int e = num::pow2_scale_exponent(top, width);
+        return {num::pow2(e), num::pow2(-e), false};
+      }
+      return {num::quant_scale(largest, width), num::quant_multiplier(largest, width), false};
     case RowKind::kTiny: return {1.0f, 0.0f, false};
     default: return {num::bf16_to_float(num::kBf16Nan), 0.0f, true};
   }
