@@ -139,27 +139,41 @@ Result<GroupChoice> choose_groups(const std::vector<WidthGroup>& groups, double 
   // Cheapest per multiply-add first; a rise below zero is chance and counts as none.
   std::vector<size_t> order(groups.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const auto price = [&](size_t g) { return std::max(0.0, out.rises[g]) / static_cast<double>(groups[g].multiply_adds); };
+  const auto rise = [&](size_t g) { return std::max(0.0, out.rises[g]); };
+  const auto price = [&](size_t g) { return rise(g) / static_cast<double>(groups[g].multiply_adds); };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return price(a) < price(b); });
-  size_t count = 0;
-  for (double sum = out.wide_kl; count < order.size() && (sum += std::max(0.0, out.rises[order[count]])) <= budget;) ++count;
-  const auto first = [&](size_t n) { return std::vector<size_t>(order.begin(), order.begin() + static_cast<ptrdiff_t>(n)); };
-  // Rises do not add up exactly: measure together, then step down to the budget or up to it.
+  double expected = out.wide_kl;
+  std::vector<size_t> rest;
+  for (const size_t g : order) {
+    const bool fits = expected + rise(g) <= budget;
+    (fits ? out.narrow : rest).push_back(g);
+    if (fits) expected += rise(g);
+  }
+  // Rises do not add up exactly: measured together, the dearest go until the budget holds.
   out.kl = out.wide_kl;
-  bool over = false;
-  for (; count > 0; --count) {
-    ZU_TRY_ASSIGN(out.kl, measured(first(count)));
-    if (out.kl <= budget) break;
-    over = true;
-    out.kl = out.wide_kl;
+  while (!out.narrow.empty()) {
+    ZU_TRY_ASSIGN(const double kl, measured(out.narrow));
+    if (kl <= budget) {
+      out.kl = kl;
+      break;
+    }
+    expected -= rise(out.narrow.back());
+    out.narrow.pop_back();
   }
-  while (!over && count < order.size()) {
-    ZU_TRY_ASSIGN(const double kl, measured(first(count + 1)));
-    if (kl > budget) break;
-    out.kl = kl;
-    ++count;
+  // Where they add up to less, there may be room for more.
+  constexpr double kDoubt = 0.9;  // of a prediction
+  for (const size_t g : rest) {
+    const double together = expected > out.wide_kl ? (out.kl - out.wide_kl) / (expected - out.wide_kl) : 1.0;
+    if (out.kl + kDoubt * together * rise(g) > budget) continue;
+    out.narrow.push_back(g);
+    ZU_TRY_ASSIGN(const double kl, measured(out.narrow));
+    if (kl <= budget) {
+      out.kl = kl;
+      expected += rise(g);
+    } else {
+      out.narrow.pop_back();
+    }
   }
-  out.narrow = first(count);
   std::sort(out.narrow.begin(), out.narrow.end());
   return out;
 }

@@ -39,7 +39,7 @@ struct WidthGroup {
 std::vector<WidthGroup> width_groups(const model::ModelConfig& config);
 
 // `header` and `tensors`: the model with every linear at 15 bits. Each group's own rise in divergence is measured first; then the groups
-// that cost least per multiply-add go to 8 bits together, as many as the measured budget bears. A budget below what 15 bits give is
+// that cost least per multiply-add go to 8 bits together, as many as the measured budget bears; one too dear does not keep out those behind it. A budget below what 15 bits give is
 // refused with exit code 1.
 Result<WidthChoice> choose_widths(const model::Checkpoint& checkpoint, const model::QuantizedHeader& header, const model::TensorMap& tensors,
                                   const BudgetJob& job);

@@ -46,6 +46,14 @@ TEST(Budget, StepsUpWhenTheyAddUpToLess) {
   EXPECT_EQ(choice->narrow, (std::vector<size_t>{0, 1, 3})) << "0.005 + 0.0035 is just within";
 }
 
+TEST(Budget, GoesPastWhatDoesNotFit) {
+  // The second cheapest is a large one that the budget does not bear.
+  const auto choice = choose_groups(groups_of({100, 1000, 50, 10}), 0.0085, additive({0.001, 0.011, 0.001, 0.002}));
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->narrow, (std::vector<size_t>{0, 2}));
+  EXPECT_DOUBLE_EQ(choice->kl, 0.007);
+}
+
 TEST(Budget, ChanceBelowZeroIsNoGainToSpend) {
   const auto choice = choose_groups(groups_of({1, 1, 1}), 0.006, additive({-0.01, 0.002, 0.003}));
   ASSERT_TRUE(choice);
