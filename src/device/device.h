@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -46,15 +47,25 @@ int count();
 std::string why_unavailable(int index);
 Result<Properties> properties(int index);
 
-// Device memory. Never null unless empty.
-class Buffer {
+// Where a buffer lies. kPinned: page-locked host memory, for copies that a graph can hold; device code may read and write it too.
+enum class Memory { kGpu, kPinned };
+
+// Memory of one kind. Never null unless empty.
+template <Memory kind>
+class BufferOf {
  public:
-  Buffer() = default;
-  // `what` is for the line that a failure gives: "40.1 GiB of GPU memory wanted for weights; 12.3 of 139.8 GiB are free on ...".
-  static Result<Buffer> allocate(int64_t bytes, std::string_view what);
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer();
+  BufferOf() = default;
+  // `what` is for the line that a failure gives: "40.10 GiB of GPU memory are wanted for weights; 12.30 of 139.80 GiB are free on cuda:0".
+  static Result<BufferOf> allocate(int64_t bytes, std::string_view what);
+  BufferOf(BufferOf&& o) noexcept : data_(std::exchange(o.data_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
+  BufferOf& operator=(BufferOf&& o) noexcept {
+    std::swap(data_, o.data_);
+    std::swap(bytes_, o.bytes_);
+    return *this;
+  }
+  ~BufferOf() {
+    if (data_ != nullptr) release(data_);
+  }
 
   std::byte* data() const { return data_; }
   template <class T>
@@ -64,30 +75,13 @@ class Buffer {
   int64_t bytes() const { return bytes_; }
 
  private:
+  static void release(std::byte* data);
+
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
 };
-
-// Page-locked host memory, for copies that a graph can hold. Device code may read and write it too.
-class PinnedBuffer {
- public:
-  PinnedBuffer() = default;
-  static Result<PinnedBuffer> allocate(int64_t bytes, std::string_view what);
-  PinnedBuffer(PinnedBuffer&& other) noexcept;
-  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept;
-  ~PinnedBuffer();
-
-  std::byte* data() const { return data_; }
-  template <class T>
-  T* as() const {
-    return reinterpret_cast<T*>(data_);
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  std::byte* data_ = nullptr;
-  int64_t bytes_ = 0;
-};
+using Buffer = BufferOf<Memory::kGpu>;
+using PinnedBuffer = BufferOf<Memory::kPinned>;
 
 // a * b as a byte count: the product when it fits 63 bits, otherwise an error naming `what`.
 Result<int64_t> checked_bytes(int64_t count, int64_t size, std::string_view what);

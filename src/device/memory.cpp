@@ -1,5 +1,3 @@
-#include <utility>
-
 #include "device/device.h"
 #include "device/error.h"
 
@@ -20,46 +18,29 @@ Error out_of_memory(int64_t bytes, std::string_view what) {
 
 }  // namespace
 
-Result<Buffer> Buffer::allocate(int64_t bytes, std::string_view what) {
-  Buffer b;
+template <Memory kind>
+Result<BufferOf<kind>> BufferOf<kind>::allocate(int64_t bytes, std::string_view what) {
+  BufferOf b;
   if (bytes == 0) return b;
   void* data = nullptr;
-  const cudaError_t error = cudaMalloc(&data, static_cast<size_t>(bytes));
-  if (error == cudaErrorMemoryAllocation) return out_of_memory(bytes, what);
-  ZU_TRY(check(error, fmt::format("allocating {}", what)));
+  if constexpr (kind == Memory::kGpu) {
+    const cudaError_t error = cudaMalloc(&data, static_cast<size_t>(bytes));
+    if (error == cudaErrorMemoryAllocation) return out_of_memory(bytes, what);
+    ZU_TRY(check(error, fmt::format("allocating {}", what)));
+  } else {
+    ZU_TRY(check(cudaMallocHost(&data, static_cast<size_t>(bytes)), fmt::format("{:.2f} GiB of page-locked memory for {}", gib(bytes), what)));
+  }
   b.data_ = static_cast<std::byte*>(data);
   b.bytes_ = bytes;
   return b;
 }
 
-Buffer::Buffer(Buffer&& o) noexcept : data_(std::exchange(o.data_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
-Buffer& Buffer::operator=(Buffer&& o) noexcept {
-  std::swap(data_, o.data_);
-  std::swap(bytes_, o.bytes_);
-  return *this;
-}
-Buffer::~Buffer() {
-  if (data_ != nullptr) cudaFree(data_);
+template <Memory kind>
+void BufferOf<kind>::release(std::byte* data) {
+  kind == Memory::kGpu ? cudaFree(data) : cudaFreeHost(data);
 }
 
-Result<PinnedBuffer> PinnedBuffer::allocate(int64_t bytes, std::string_view what) {
-  PinnedBuffer b;
-  if (bytes == 0) return b;
-  void* data = nullptr;
-  ZU_TRY(check(cudaMallocHost(&data, static_cast<size_t>(bytes)), fmt::format("{:.2f} GiB of page-locked memory for {}", gib(bytes), what)));
-  b.data_ = static_cast<std::byte*>(data);
-  b.bytes_ = bytes;
-  return b;
-}
-
-PinnedBuffer::PinnedBuffer(PinnedBuffer&& o) noexcept : data_(std::exchange(o.data_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
-PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& o) noexcept {
-  std::swap(data_, o.data_);
-  std::swap(bytes_, o.bytes_);
-  return *this;
-}
-PinnedBuffer::~PinnedBuffer() {
-  if (data_ != nullptr) cudaFreeHost(data_);
-}
+template class BufferOf<Memory::kGpu>;
+template class BufferOf<Memory::kPinned>;
 
 }  // namespace zeroulp::device

@@ -15,14 +15,14 @@ Result<Properties> properties(int) { return none(); }
 Status use(int) { return none(); }
 Result<int> current_multiprocessors() { return none(); }
 
-Result<Buffer> Buffer::allocate(int64_t, std::string_view) { return none(); }
-Buffer::Buffer(Buffer&&) noexcept = default;
-Buffer& Buffer::operator=(Buffer&&) noexcept = default;
-Buffer::~Buffer() = default;
-Result<PinnedBuffer> PinnedBuffer::allocate(int64_t, std::string_view) { return none(); }
-PinnedBuffer::PinnedBuffer(PinnedBuffer&&) noexcept = default;
-PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&&) noexcept = default;
-PinnedBuffer::~PinnedBuffer() = default;
+template <Memory kind>
+Result<BufferOf<kind>> BufferOf<kind>::allocate(int64_t, std::string_view) {
+  return none();
+}
+template <Memory kind>
+void BufferOf<kind>::release(std::byte*) {}
+template class BufferOf<Memory::kGpu>;
+template class BufferOf<Memory::kPinned>;
 
 // A stream, timer or graph cannot have been made, so nothing below is reached.
 Result<Stream> Stream::create() { return none(); }
