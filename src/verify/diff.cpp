@@ -324,9 +324,10 @@ const TensorDiff* CheckpointDiff::first_difference() const {
 bool CheckpointDiff::equal() const { return first_difference() == nullptr && differing_json.empty(); }
 
 bool DigestLogDiff::equal() const {
-  return std::all_of(sequences.begin(), sequences.end(),
-                     [](const SequenceDiff& s) { return s.differing == 0 && s.only_in_a == 0 && s.only_in_b == 0; });
+  return std::all_of(sequences.begin(), sequences.end(), [&](const SequenceDiff& s) { return equal(s); });
 }
+
+bool DigestLogDiff::equal(const SequenceDiff& s) const { return s.differing == 0 && (common || (s.only_in_a == 0 && s.only_in_b == 0)); }
 
 int64_t DigestLogDiff::compared() const {
   int64_t n = 0;
@@ -334,7 +335,7 @@ int64_t DigestLogDiff::compared() const {
   return n;
 }
 
-Result<Diff> diff_paths(const fs::path& a, const fs::path& b, const DiffProgress& progress) {
+Result<Diff> diff_paths(const fs::path& a, const fs::path& b, const DiffProgress& progress, bool common) {
   Diff out;
   if (is_digest_log(a) != is_digest_log(b))
     return bad_input(
@@ -342,7 +343,9 @@ Result<Diff> diff_paths(const fs::path& a, const fs::path& b, const DiffProgress
   if (is_digest_log(a)) {
     out.kind = DiffKind::kDigestLogs;
     ZU_TRY_ASSIGN(out.digests, diff_digest_logs(a, b));
+    out.digests.common = common;
   } else {
+    if (common) return usage_error("--common is for digest logs: of two checkpoints every tensor is compared");
     ZU_TRY_ASSIGN(out.checkpoints, diff_checkpoints(a, b, progress));
   }
   return out;

@@ -61,7 +61,9 @@ struct SequenceDiff {
 struct DigestLogDiff {
   std::vector<SequenceDiff> sequences;  // ascending
   std::string first_layer;              // of two run logs that differ: layer, place in it, position and sequence; "": not known
+  bool common = false;                  // positions that only one log has are counted, but make no difference
   bool equal() const;
+  bool equal(const SequenceDiff& sequence) const;
   int64_t compared() const;
 };
 
@@ -81,7 +83,7 @@ struct Diff {
 using DiffProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 // Folders with safetensors, safetensors files (one of each may be compared), or digest logs: run logs (.zlog), or JSON with an
-// array, alone or under "digests", of {sequence, position, xxh3}.
-Result<Diff> diff_paths(const std::filesystem::path& a, const std::filesystem::path& b, const DiffProgress& progress = {});
+// array, alone or under "digests", of {sequence, position, xxh3}. `common`: of digest logs only the positions that both have decide.
+Result<Diff> diff_paths(const std::filesystem::path& a, const std::filesystem::path& b, const DiffProgress& progress = {}, bool common = false);
 
 }  // namespace zeroulp::verify

@@ -65,7 +65,7 @@ Table sequence_table(const DigestLogDiff& diff, size_t rows) {
                {"in A"},
                {"in B"}});
   for (const SequenceDiff& s : diff.sequences) {
-    if (s.differing == 0 && s.only_in_a == 0 && s.only_in_b == 0) continue;
+    if (diff.equal(s)) continue;
     if (table.rows().size() == rows) break;
     table.row({fmt::format("{}", s.sequence), fmt::format("{} of {}", count_text(s.differing), count_text(s.compared)),
                count_text(s.only_in_a), count_text(s.only_in_b),
@@ -79,7 +79,7 @@ size_t unequal(const Diff& diff) {
   if (diff.kind == DiffKind::kDigestLogs)
     return static_cast<size_t>(
         std::count_if(diff.digests.sequences.begin(), diff.digests.sequences.end(),
-                      [](const SequenceDiff& s) { return s.differing != 0 || s.only_in_a != 0 || s.only_in_b != 0; }));
+                      [&](const SequenceDiff& s) { return !diff.digests.equal(s); }));
   return static_cast<size_t>(std::count_if(diff.checkpoints.tensors.begin(), diff.checkpoints.tensors.end(),
                                            [](const TensorDiff& t) { return t.state != TensorState::kEqual; }));
 }
@@ -88,12 +88,21 @@ size_t parts(const Diff& diff) {
   return diff.kind == DiffKind::kDigestLogs ? diff.digests.sequences.size() : diff.checkpoints.tensors.size();
 }
 
+// What two logs that were compared where both have digests do not share; nothing otherwise.
+std::string one_sided(const Diff& diff) {
+  if (!diff.digests.common) return "";
+  int64_t only_in_a = 0, only_in_b = 0;
+  for (const SequenceDiff& s : diff.digests.sequences) only_in_a += s.only_in_a, only_in_b += s.only_in_b;
+  return fmt::format(" that both have; {} only in A, {} only in B", count_text(only_in_a), count_text(only_in_b));
+}
+
 std::string headline(const Diff& diff) {
   const bool logs = diff.kind == DiffKind::kDigestLogs;
   const char* part = logs ? "sequences" : "tensors";
   if (diff.equal())
     return fmt::format("Equal: {} {}, {} {}", count_text(static_cast<int64_t>(parts(diff))), part, count_text(diff.compared()),
-                       logs ? "positions" : "elements");
+                       logs ? "positions" : "elements") +
+           one_sided(diff);
   if (unequal(diff) == 0) return fmt::format("Different: all tensors are equal, but not the JSON files");
   return fmt::format("Different: {} of {} {}", count_text(static_cast<int64_t>(unequal(diff))),
                      count_text(static_cast<int64_t>(parts(diff))), part);
@@ -153,6 +162,7 @@ void add_diff(const Diff& diff, Json& body) {
   body["compared"] = diff.compared();
   if (diff.kind == DiffKind::kDigestLogs) {
     body["kind"] = "digest logs";
+    body["common"] = diff.digests.common;
     if (!diff.digests.first_layer.empty()) body["first_layer"] = diff.digests.first_layer;
     body["sequences"] = Json::array();
     for (const SequenceDiff& s : diff.digests.sequences) {

@@ -195,6 +195,23 @@ TEST_F(DiffTest, DigestLogsNameSequenceAndPosition) {
   EXPECT_NE(diff_text(*diff, 20).find("first divergence: sequence 1, position 1: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb in A, 0202"), std::string::npos);
 }
 
+TEST_F(DiffTest, OfDigestLogsOnlyTheCommonPositionsCanBeMadeToDecide) {
+  const auto whole = text("whole.json", fmt::format("[{}, {}, {}]", entry(0, 0, 0xaa), entry(0, 1, 0xab), entry(0, 2, 0xac)));
+  const auto part = text("part.json", fmt::format("[{}, {}]", entry(0, 1, 0xab), entry(0, 2, 0xac)));
+  const auto other = text("other.json", fmt::format("[{}, {}]", entry(0, 1, 0xab), entry(0, 2, 0xad)));
+  const auto apart = text("apart.json", fmt::format("[{}]", entry(5, 0, 0xaa)));
+  EXPECT_FALSE(diff_paths(whole, part)->equal());
+  const auto common = diff_paths(whole, part, {}, true);
+  ASSERT_TRUE(common) << common.error().text;
+  EXPECT_TRUE(common->equal());
+  EXPECT_EQ(common->compared(), 2);
+  EXPECT_NE(diff_text(*common, 20).find("2 positions that both have; 1 only in A, 0 only in B"), std::string::npos) << diff_text(*common, 20);
+  EXPECT_FALSE(diff_paths(whole, other, {}, true)->equal());
+  EXPECT_EQ(diff_paths(whole, apart, {}, true)->compared(), 0) << "the command then says that there was nothing to compare";
+  const auto tensors = file("t.safetensors", {{"t", Dtype::kU8, {1}, "x"}});
+  EXPECT_EQ(diff_paths(tensors, tensors, {}, true).error().code, ExitCode::kUsage);
+}
+
 TEST_F(DiffTest, UnusableInputIsRefusedInOneLine) {
   const auto tensors = file("t.safetensors", {{"t", Dtype::kU8, {1}, "x"}});
   const auto log = text("log.json", R"({"digests": []})");

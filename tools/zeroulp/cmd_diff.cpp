@@ -10,13 +10,15 @@ namespace zeroulp::cli {
 int cmd_diff(int argc, char** argv) {
   Args args("diff", "What changed between two checkpoints, tensor files or digest logs, and where first.",
             {"zeroulp diff models/a models/b", "zeroulp diff a.safetensors b.safetensors --json",
-             "zeroulp diff run-1.json run-2.json"});
+             "zeroulp diff run-1.json run-2.json",
+             "zeroulp diff all.json cached-prefix.json --common   # a run that took positions from a cache has no digests there"});
   std::string a, b, html;
   int64_t rows = 20;
-  bool json = false, force = false;
+  bool json = false, force = false, common = false;
   args.positional("A", a, "folder with safetensors, safetensors file, or digest log (.json, .zlog)");
   args.positional("B", b, "the same of the other side");
   args.option("--rows", rows, "differing tensors or sequences to list; 0: all", 0, 1000000);
+  args.flag("--common", common, "digest logs: let the positions that both have decide, and say how many only one has");
   args.flag("--json", json, "print the report as JSON instead of tables");
   args.output("--html", html, "write the report as a page");
   args.force(force, "replace an existing page");
@@ -26,7 +28,7 @@ int cmd_diff(int argc, char** argv) {
   report::Report report("diff");
   Result<verify::Diff> diff = [&] {
     report::Progress progress("diff", 0, "B");
-    return verify::diff_paths(a, b, [&](uint64_t done, uint64_t) { progress.set(done); });
+    return verify::diff_paths(a, b, [&](uint64_t done, uint64_t) { progress.set(done); }, common);
   }();
   if (!diff) return fail("diff", diff.error());
   for (const std::string& note : diff->checkpoints.notes) say(fmt::format("zeroulp diff: {}", note));
