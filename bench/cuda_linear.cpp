@@ -1,4 +1,4 @@
-// bench_cuda_linear [FILE.json]: the GPU's linears. Products of cubes beside cuBLASLt's int8 product, and batch-1 to batch-8 decoding of
+// bench_cuda_linear [FILE.json [cubes|decoding]]: the GPU's linears. Products of cubes beside cuBLASLt's int8 product, and batch-1 to batch-8 decoding of
 // the layers of 7- and 8-billion-parameter models beside the read bandwidth measured in the same run.
 //
 // Every answer is compared before it is timed: with cuda_ref, for cubes with the sums of cuBLASLt. Times are medians over graph replays. The
@@ -270,10 +270,12 @@ int run(int argc, char** argv) try {
   report.body["gpu"] = {{"name", m.properties.name}, {"driver", m.properties.driver}, {"multiprocessors", m.properties.multiprocessors},
                         {"read_bandwidth", m.read_bandwidth}};
   fmt::print("{}, driver {}\n\n", m.properties.name, m.properties.driver);
+  const std::string part = argc > 2 ? argv[2] : "";
+  if (part != "" && part != "cubes" && part != "decoding") throw Failed{usage_error("the parts are cubes and decoding")};
   report.body["decoding"] = report::Json::array();
-  decoding(m, report.body["decoding"]);
+  if (part != "cubes") decoding(m, report.body["decoding"]);
   report.body["cubes"] = report::Json::array();
-  cubes(m, report.body["cubes"]);
+  if (part != "decoding") cubes(m, report.body["cubes"]);
   if (argc > 1) must(report.write(argv[1], true));
   return 0;
 } catch (const Failed& f) {

@@ -12,40 +12,17 @@
 #include "device/device.h"
 #include "engine/engine.h"
 #include "io/json.h"
-#include "model/seeded.h"
 #include "report/json.h"
 #include "report/table.h"
+#include "shapes.h"
 
 namespace zeroulp {
 namespace {
 
 using engine::Engine;
+using bench::NamedShape;
 using model::SeededShape;
 using Clock = std::chrono::steady_clock;
-
-struct Named {
-  const char* name;
-  SeededShape shape;
-};
-
-SeededShape shape(const char* architecture, int64_t hidden, int64_t inner, int64_t layers, int64_t heads, int64_t kv_heads, int64_t d, int64_t vocab, bool tied) {
-  SeededShape s;
-  s.architecture = architecture;
-  s.hidden = hidden, s.intermediate = inner, s.layers = layers, s.heads = heads, s.kv_heads = kv_heads, s.head_dim = d, s.vocab = vocab;
-  s.max_positions = 8192;
-  s.tied_head = tied;
-  s.distinct_layers = 1;
-  return s;
-}
-
-std::vector<Named> all_shapes() {
-  return {{"smollm2-135m", shape("llama", 576, 1536, 30, 9, 3, 64, 49152, true)},
-          {"qwen2.5-0.5b", shape("qwen2", 896, 4864, 24, 14, 2, 64, 151936, true)},
-          {"qwen3-0.6b", shape("qwen3", 1024, 3072, 28, 16, 8, 128, 151936, true)},
-          {"qwen3-1.7b", shape("qwen3", 2048, 6144, 28, 16, 8, 128, 151936, true)},
-          {"qwen2.5-7b", shape("qwen2", 3584, 18944, 28, 28, 4, 128, 152064, false)},
-          {"qwen3-8b", shape("qwen3", 4096, 12288, 36, 32, 8, 128, 151936, false)}};
-}
 
 struct Row {
   std::string name;
@@ -89,8 +66,9 @@ Result<std::vector<int32_t>> decode(Engine& engine, int64_t context, int64_t ste
   return out;
 }
 
-Result<Row> measure(const Named& n, int width, int64_t context, double bandwidth, const std::string& kernel, bool graphs) {
+Result<Row> measure(const NamedShape& n, int width, int64_t context, double bandwidth, const std::string& kernel, bool graphs) {
   SeededShape s = n.shape;
+  s.distinct_layers = 1;
   s.width = width;
   s.key_width = width;
   const model::QuantizedModel m = model::make_seeded(s, 1);
@@ -145,7 +123,7 @@ Result<int> run(int argc, char** argv) {
   fmt::print("{}: reads {:.2f} TB/s\n", gpu.name, bandwidth / 1e12);
   report::Table table({{"shape"}, {"bits"}, {"context"}, {"graph ms/step"}, {"floor ms"}, {"of floor"}, {"wall ms/step"}, {"nodes"}, {"prefill tokens/s"}});
   report.body["gpu"] = {{"name", gpu.name}, {"driver", gpu.driver}, {"read_bytes_per_second", bandwidth}};
-  for (const Named& n : all_shapes()) {
+  for (const NamedShape& n : bench::all_shapes()) {
     if (!names.empty() && std::find(names.begin(), names.end(), n.name) == names.end()) continue;
     for (const int width : {15, 8}) {
       if (bits != 0 && bits != width) continue;
