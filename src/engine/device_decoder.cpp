@@ -206,7 +206,7 @@ Status Gpu::plan_memory() {
   }
   ZU_TRY_ASSIGN(tokens_, arena_.allocate<int64_t>(kHeadRows, kWhat));
   ZU_TRY_ASSIGN(draws_, arena_.allocate<ops::sample::Draw>(kHeadRows, kWhat));
-  const int64_t flags = (config_.layers * kFaultOps + 1) * rows, arrivals = ops::attention::cuda_arrivals(most_positions());
+  const int64_t flags = (config_.layers * kFaultOps + 1) * rows, arrivals = ops::attention::cuda_arrivals();
   ZU_TRY_ASSIGN(faults_, arena_.allocate<uint8_t>(flags, kWhat));
   ZU_TRY_ASSIGN(arrivals_, arena_.allocate<int32_t>(arrivals, kWhat));
   ZU_TRY_ASSIGN(cos_, arena_.allocate<uint16_t>(options_.max_context * half, "the rotary table"));

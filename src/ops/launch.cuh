@@ -28,9 +28,12 @@ inline unsigned row_threads(int64_t columns) {
 __device__ inline int64_t first_index() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t index_step() { return int64_t{gridDim.x} * blockDim.x; }
 
+// In three pieces of 24, 24 and 16 bits (the last signed), each of which the hardware adds up over a warp in one instruction.
 __device__ inline int64_t warp_sum(int64_t v) {
-  for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xFFFFFFFFu, v, offset);
-  return v;
+  constexpr uint32_t kAll = 0xFFFFFFFFu, kPiece = 0xFFFFFF;
+  const auto low = __reduce_add_sync(kAll, static_cast<uint32_t>(v) & kPiece), middle = __reduce_add_sync(kAll, static_cast<uint32_t>(v >> 24) & kPiece);
+  const int64_t high = __reduce_add_sync(kAll, static_cast<int32_t>(v >> 48));
+  return low + (int64_t{middle} << 24) + static_cast<int64_t>(static_cast<uint64_t>(high) << 48);
 }
 __device__ inline int32_t warp_max(int32_t v) { return __reduce_max_sync(0xFFFFFFFFu, v); }
 
@@ -39,23 +42,16 @@ __device__ inline uint64_t warp_max(uint64_t v) {
   return v;
 }
 
-// Over all threads of a block, whose size is a multiple of 32; the result on every thread. `scratch` has 33 elements and may be used
-// again at once.
+// Over all threads of a block, whose size is a multiple of 32; the result on every thread. `scratch` has 32 elements and must not be used
+// again before another synchronisation.
 template <class T, class WarpOp>
 __device__ T block_reduce(T v, T* scratch, T neutral, WarpOp warp_op) {
   v = warp_op(v);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
-  if (lane == 0) scratch[warp] = v;
+  const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  if (warps == 1) return v;
+  if (lane == 0) scratch[threadIdx.x / 32] = v;
   __syncthreads();
-  if (warp == 0) {
-    T t = lane < warps ? scratch[lane] : neutral;
-    t = warp_op(t);
-    if (lane == 0) scratch[32] = t;
-  }
-  __syncthreads();
-  const T result = scratch[32];
-  __syncthreads();
-  return result;
+  return warp_op(lane < warps ? scratch[lane] : neutral);
 }
 __device__ inline int64_t block_sum(int64_t v, int64_t* scratch) {
   return block_reduce<int64_t>(v, scratch, 0, [](int64_t x) { return warp_sum(x); });

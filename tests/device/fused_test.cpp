@@ -67,7 +67,7 @@ TEST(Fused, SiluQuantIsSiluMulThenQuantRows) {
   num::PhiloxStream random(502);
   for (const int64_t k : {1, 31, 160, 1536, 4864, 14336, 18944, 32768}) {
     for (const int width : {8, 15}) {
-      const int64_t rows = 3;
+      const int64_t rows = 3;  // few rows: one is spread over a cluster where it is long enough
       std::vector<uint16_t> both = bell_bf16s(random, rows * 2 * k, 3.0f);
       both[static_cast<size_t>(2 * k)] = 0x7F80;
       Bench b;

@@ -9,7 +9,7 @@ namespace {
 constexpr int kRowThreads = 1024;
 
 __global__ void argmax_kernel(Rows a) {
-  __shared__ uint64_t tops[33];
+  __shared__ uint64_t tops[32];
   const float* logits = a.logits + blockIdx.x * a.stride;
   uint64_t best = 0;
   for (int64_t i = threadIdx.x; i < a.count; i += blockDim.x) best = max(best, order_key(logits[i], static_cast<uint32_t>(i)));

@@ -16,6 +16,6 @@ int64_t amx_int8_scratch_bytes(const kv_cache::Layout& layout);
 
 namespace zeroulp::ops::attention {
 int64_t cuda_workspace(const Rows& args);
-int64_t cuda_arrivals(int64_t max_positions);  // elements of Rows::arrivals, whatever the rows and heads
+int64_t cuda_arrivals();  // elements of Rows::arrivals, whatever the rows and heads
 void cuda(const Rows& args, const device::Launch& launch);
 }  // namespace zeroulp::ops::attention

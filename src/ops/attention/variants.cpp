@@ -24,7 +24,7 @@ namespace {
 
 // Behind host pointers: the rows of one sequence and one KV head.
 void one_head(const Args& a) {
-  std::vector<int32_t> positions, begin(static_cast<size_t>(a.rows), 0), arrivals(static_cast<size_t>(cuda_arrivals(a.first_position + a.rows)), 0);
+  std::vector<int32_t> positions, begin(static_cast<size_t>(a.rows), 0), arrivals(static_cast<size_t>(cuda_arrivals()), 0);
   for (int64_t row = 0; row < a.rows; ++row) positions.push_back(static_cast<int32_t>(a.first_position + row));
   std::vector<float> q_scales;
   for (int64_t row = 0; row < a.rows; ++row) q_scales.insert(q_scales.end(), a.q_scales + row * a.q_scales_stride, a.q_scales + row * a.q_scales_stride + a.group);

@@ -1,5 +1,9 @@
 #include "ops/fused/fused.h"
 
+#include <cooperative_groups.h>
+
+#include "base/check.h"
+#include "ops/early.cuh"
 #include "ops/kv_cache/store.cuh"
 #include "ops/launch.cuh"
 #include "ops/quant_rows/row.cuh"
@@ -15,6 +19,8 @@ namespace {
 __global__ void norm_quant_kernel(NormQuant a) {
   __shared__ rmsnorm::Scratch norm;
   __shared__ quant_rows::Scratch quant;
+  let_next_start();
+  wait_for_previous();
   const int64_t row = blockIdx.x;
   uint16_t *x = a.x + row * a.d, *h = a.h + row * a.d;
   if (a.add != nullptr) {
@@ -30,7 +36,7 @@ __global__ void norm_quant_kernel(NormQuant a) {
   top = block_max(top, quant.tops);
   constexpr num::RowRange range = num::kLinearRange;
   const quant_rows::Args q{h, a.d, a.rows, a.d, a.width, range, nullptr, a.codes, a.codes_stride, a.scales, a.faults};
-  quant_rows::quantize_row(q, row, h, static_cast<uint16_t>(top), quant);
+  quant_rows::quantize_row(q, row, h, static_cast<uint16_t>(top));
 }
 
 // Rows of whole vectors of eight bf16, V of them to a thread, that stay in registers from the first load to the last store.
@@ -72,18 +78,23 @@ __device__ void write_codes(const Args& a, int64_t row, const Vector (&y)[V], in
 template <int V>
 __global__ void __launch_bounds__(1024) norm_quant_vectors(NormQuant a) {
   __shared__ rmsnorm::Scratch scratch;
+  __shared__ int32_t tops[32];
   const int64_t row = blockIdx.x, n = a.d / 8;
   auto *x = reinterpret_cast<Vector*>(a.x + row * a.d), *h = reinterpret_cast<Vector*>(a.h + row * a.d);
   const auto* add = reinterpret_cast<const Vector*>(a.add + row * a.d);
   const auto* weight = reinterpret_cast<const Vector*>(a.weight);
   Vector y[V] = {}, w[V];
+  let_next_start();
+#pragma unroll
+  for (int u = 0; u < V; ++u)
+    if (threadIdx.x + u * blockDim.x < n) w[u] = weight[threadIdx.x + u * blockDim.x];
+  wait_for_previous();
   int32_t top = 1;
 #pragma unroll
   for (int u = 0; u < V; ++u) {
     const int64_t at = threadIdx.x + u * blockDim.x;
     if (at >= n) continue;
     y[u] = x[at];
-    w[u] = weight[at];
     if (a.add != nullptr) {
       const Vector other = add[at];
       for (int i = 0; i < 8; ++i) y[u].v[i] = residual::sum(y[u].v[i], other.v[i]);
@@ -106,12 +117,14 @@ __global__ void __launch_bounds__(1024) norm_quant_vectors(NormQuant a) {
     h[at] = y[u];
     largest = absmax(y[u], largest);
   }
-  write_codes(a, row, y, n, static_cast<uint16_t>(block_max(largest, scratch.tops)));
+  write_codes(a, row, y, n, static_cast<uint16_t>(block_max(largest, tops)));
 }
 
 template <int V>
 __global__ void __launch_bounds__(1024) silu_quant_vectors(SiluQuant a) {
-  __shared__ int32_t scratch[33];
+  __shared__ int32_t scratch[32];
+  let_next_start();
+  wait_for_previous();
   const int64_t row = blockIdx.x, n = a.k / 8;
   const auto *gate = reinterpret_cast<const Vector*>(a.gate + row * a.stride), *up = reinterpret_cast<const Vector*>(a.up + row * a.stride);
   Vector y[V] = {}, g[V], p[V];
@@ -149,10 +162,9 @@ __device__ void norm_head(uint16_t* x, int64_t d, const uint16_t* weight, float 
   __syncwarp();
 }
 
-__device__ void rotate_head(uint16_t* x, const Heads& a, int64_t position) {
-  const int64_t half = a.d / 2;
+__device__ void rotate_head(uint16_t* x, int64_t half, const uint16_t* cos, const uint16_t* sin) {
   for (int64_t i = threadIdx.x % 32; i < half; i += 32) {
-    const rope::Pair y = rope::rotate(x[i], x[i + half], a.cos[position * half + i], a.sin[position * half + i]);
+    const rope::Pair y = rope::rotate(x[i], x[i + half], cos[i], sin[i]);
     x[i] = y.first;
     x[i + half] = y.second;
   }
@@ -171,37 +183,79 @@ __device__ void quantize_query(const Heads& a, const uint16_t* x, int64_t row, i
   if (q.fault) a.q_faults[row] = 1;
 }
 
-constexpr int kHeadWarps = 4;
+constexpr int kHeadWarps = 4, kHeadVectors = 4;  // a warp's shared memory, in vectors of d
 
-// One warp per row and head: query heads first, then KV heads with their keys and values.
+// One warp per row and head: query heads first, then KV heads with their keys and values. Positions, addresses, tables and norm weights are
+// asked for before the kernel ahead has made the vectors.
 __global__ void heads_kernel(Heads a) {
   extern __shared__ uint16_t vectors[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int64_t item = int64_t{blockIdx.x} * kHeadWarps + warp, per_row = a.heads + a.kv_heads;
-  if (item >= a.rows * per_row) return;
-  const int64_t row = item / per_row, head = item % per_row, position = a.positions[row];
-  uint16_t *x = vectors + warp * 2 * a.d, *v = x + a.d;
-  const uint16_t* from = a.qkv + row * a.stride + head * a.d;  // keys follow the queries
-  for (int64_t i = lane; i < a.d; i += 32) x[i] = from[i];
+  const int64_t head = int64_t{blockIdx.x} * kHeadWarps + warp, row = blockIdx.y, half = a.d / 2;
+  let_next_start();
+  if (head >= a.heads + a.kv_heads) return;
+  const int64_t position = a.positions[row];
+  const bool query = head < a.heads;
+  const int64_t kv_head = head - a.heads;
+  uint16_t *x = vectors + warp * kHeadVectors * a.d, *v = x + a.d, *weight = v + a.d, *cos = weight + a.d, *sin = cos + half;
+  const uint16_t* from = a.qkv + row * a.stride + head * a.d;  // keys follow the queries, values the keys
+  const uint16_t* norm = query ? (a.q_norm ? a.q_norm + head * a.d : nullptr) : (a.k_norm ? a.k_norm + kv_head * a.d : nullptr);
+  for (int64_t i = lane; i < a.d; i += 32) {
+    if (norm != nullptr) weight[i] = norm[i];
+    if (i < half) cos[i] = a.cos[position * half + i], sin[i] = a.sin[position * half + i];
+  }
+  std::byte* const block = query ? nullptr : a.pages.block(row, position / kv_cache::kBlock, kv_head);
+  wait_for_previous();
+  for (int64_t i = lane; i < a.d; i += 32) {
+    x[i] = from[i];
+    if (!query) v[i] = from[a.kv_heads * a.d + i];
+  }
   __syncwarp();
-  if (head < a.heads) {
-    if (a.q_norm != nullptr) norm_head(x, a.d, a.q_norm + head * a.d, a.eps);
-    rotate_head(x, a, position);
-    quantize_query(a, x, row, head);
+  if (norm != nullptr) norm_head(x, a.d, weight, a.eps);
+  rotate_head(x, half, cos, sin);
+  if (query) return quantize_query(a, x, row, head);
+  const kv_cache::View<std::byte> view(block, a.layout);
+  if (!kv_cache::store_warp(view, a.layout, position % kv_cache::kBlock, x, v) && lane == 0) a.kv_faults[row] = 1;
+}
+
+// A row spread over eight thread blocks of a cluster, a vector to a thread; the largest magnitudes meet in each block's shared memory.
+constexpr int kClusterBlocks = 8;
+__global__ void __cluster_dims__(kClusterBlocks) __launch_bounds__(1024) silu_quant_cluster(SiluQuant a) {
+  __shared__ int32_t scratch[32], tops[kClusterBlocks];
+  const auto cluster = cooperative_groups::this_cluster();
+  let_next_start();
+  cluster.sync();  // all its blocks have begun: before that their shared memory must not be written
+  wait_for_previous();
+  const unsigned rank = cluster.block_rank();
+  const int64_t row = blockIdx.x / kClusterBlocks, at = rank * blockDim.x + threadIdx.x;
+  const bool mine = at < a.k / 8;
+  Vector y = {};
+  if (mine) {
+    const Vector g = reinterpret_cast<const Vector*>(a.gate + row * a.stride)[at], u = reinterpret_cast<const Vector*>(a.up + row * a.stride)[at];
+    for (int i = 0; i < 8; ++i) y.v[i] = silu_mul::value(g.v[i], u.v[i]);
+    reinterpret_cast<Vector*>(a.y + row * a.k)[at] = y;
+  }
+  int32_t top = block_max(absmax(y, 0), scratch);
+  if (threadIdx.x < kClusterBlocks) *cluster.map_shared_rank(tops + rank, threadIdx.x) = top;
+  cluster.sync();
+  for (const int32_t other : tops) top = max(top, other);
+  if (a.tops != nullptr) {
+    if (at == 0) a.tops[row] = static_cast<uint16_t>(top);
     return;
   }
-  const int64_t kv_head = head - a.heads;
-  if (a.k_norm != nullptr) norm_head(x, a.d, a.k_norm + kv_head * a.d, a.eps);
-  rotate_head(x, a, position);
-  for (int64_t i = lane; i < a.d; i += 32) v[i] = from[a.kv_heads * a.d + i];
-  __syncwarp();
-  const kv_cache::View<std::byte> view(a.pages.block(row, position / kv_cache::kBlock, kv_head), a.layout);
-  if (!kv_cache::store_warp(view, a.layout, position % kv_cache::kBlock, x, v) && lane == 0) a.kv_faults[row] = 1;
+  constexpr num::RowRange range = num::kLinearRange;
+  const quant_rows::Quantiser q = quant_rows::quantiser(static_cast<uint16_t>(top), a.width, range);
+  for (uint16_t& v : y.v) v = static_cast<uint16_t>(quant_rows::code(v, q.multiplier));
+  if (mine) reinterpret_cast<Vector*>(a.codes + row * a.codes_stride)[at] = y;
+  if (at != 0) return;
+  a.scales[row] = q.scale;
+  if (q.fault) a.faults[row] = 1;
 }
 
 // One block per row.
 __global__ void silu_quant_kernel(SiluQuant a) {
   __shared__ quant_rows::Scratch quant;
+  let_next_start();
+  wait_for_previous();
   const int64_t row = blockIdx.x;
   const uint16_t *gate = a.gate + row * a.stride, *up = a.up + row * a.stride;
   uint16_t* y = a.y + row * a.k;
@@ -217,7 +271,7 @@ __global__ void silu_quant_kernel(SiluQuant a) {
   }
   constexpr num::RowRange range = num::kLinearRange;
   const quant_rows::Args q{y, a.k, a.rows, a.k, a.width, range, nullptr, a.codes, a.codes_stride, a.scales, a.faults};
-  quant_rows::quantize_row(q, row, y, static_cast<uint16_t>(top), quant);
+  quant_rows::quantize_row(q, row, y, static_cast<uint16_t>(top));
 }
 
 __global__ void gather_rows_kernel(const uint16_t* x, const int32_t* indices, int64_t d, uint16_t* y) {
@@ -230,7 +284,7 @@ __global__ void convert_kernel(const From* from, int64_t count, To* to) {
 }
 
 __global__ void first_flag_kernel(const uint8_t* flags, int64_t count, int64_t* first) {
-  __shared__ uint64_t lowest[33];
+  __shared__ uint64_t lowest[32];
   uint64_t best = 0;  // count - index, so that the maximum is the lowest index
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x)
     if (flags[i] != 0) best = max(best, static_cast<uint64_t>(count - i));
@@ -246,22 +300,28 @@ void norm_quant(const NormQuant& a, const device::Launch& l) {
   const int vectors = whole ? vectors_of(a.d) : 0;
   const unsigned threads = vectors == 0 ? row_threads(a.d) : vector_threads(a.d, vectors);
   auto* kernel = vectors == 1 ? norm_quant_vectors<1> : vectors == 2 ? norm_quant_vectors<2> : vectors == 4 ? norm_quant_vectors<4> : norm_quant_kernel;
-  kernel<<<row_blocks(a.rows), threads, 0, l.stream>>>(a);
+  launch_early(kernel, row_blocks(a.rows), threads, 0, l.stream, a);
 }
 
 void heads(const Heads& a, const device::Launch& l) {
-  const int64_t items = a.rows * (a.heads + a.kv_heads);
-  if (items > 0)
-    heads_kernel<<<static_cast<unsigned>((items + kHeadWarps - 1) / kHeadWarps), 32 * kHeadWarps, kHeadWarps * 4 * a.d, l.stream>>>(a);
+  const int64_t heads = a.heads + a.kv_heads;
+  if (a.rows * heads == 0) return;
+  ZU_CHECK(a.rows <= 65535);
+  launch_early(heads_kernel, dim3(static_cast<unsigned>((heads + kHeadWarps - 1) / kHeadWarps), static_cast<unsigned>(a.rows)), 32 * kHeadWarps,
+               kHeadWarps * kHeadVectors * 2 * a.d, l.stream, a);
 }
 
 void silu_quant(const SiluQuant& a, const device::Launch& l) {
   if (a.rows == 0) return;
   const bool whole = whole_vectors(a.gate, a.stride) && whole_vectors(a.up, a.stride) && whole_vectors(a.y, 0) && whole_vectors(a.codes, a.codes_stride);
+  if (whole && a.k % 8 == 0 && a.k >= 2048 && a.k <= 8192 * kClusterBlocks && a.rows <= 32) {
+    const auto per_block = static_cast<unsigned>((a.k / 8 + kClusterBlocks - 1) / kClusterBlocks + 31) / 32 * 32;
+    return launch_early(silu_quant_cluster, a.rows * kClusterBlocks, per_block, 0, l.stream, a);
+  }
   const int vectors = whole ? vectors_of(a.k) : 0;
   const unsigned threads = vectors == 0 ? row_threads(a.k) : vector_threads(a.k, vectors);
   auto* kernel = vectors == 1 ? silu_quant_vectors<1> : vectors == 2 ? silu_quant_vectors<2> : vectors == 4 ? silu_quant_vectors<4> : silu_quant_kernel;
-  kernel<<<row_blocks(a.rows), threads, 0, l.stream>>>(a);
+  launch_early(kernel, row_blocks(a.rows), threads, 0, l.stream, a);
 }
 
 void gather_rows(const uint16_t* x, const int32_t* indices, int64_t rows, int64_t d, uint16_t* y, const device::Launch& l) {

@@ -1,5 +1,6 @@
 // Chains of element-wise and row-wise ops in one kernel each, for the GPU's decoder: the same rules (they call the ops' contract.h), the same
 // bits as the ops one after another, fewer launches and fewer trips through memory. tests/device/fused_test.cpp compares with the references.
+// Norm weights, positions and rotary tables may be read before the kernel ahead in the stream has ended (ops/early.cuh).
 #pragma once
 
 #include "device/device.h"

@@ -1,10 +1,11 @@
 // linear_s8 on CUDA cores for few rows: every weight is read from memory once, 16 bytes to a thread, and multiplied with four-way dot
 // products (dp4a). More than eight rows go eight at a time.
 //
-// A warp owns kChannels channels and runs along K, one lane to 16 weights; the codes wait in shared memory as int8 planes. What limits it
-// is the memory, so enough loads must be under way: kDeep vectors per lane and step, and as many blocks as fit.
+// A warp owns C channels and runs along K, one lane to 16 weights; the codes wait in shared memory as int8 planes. What limits it is the
+// memory, so enough must be under way: a lane has kDeep vectors of weights in registers, asked for before the kernel ahead has made the codes
+// (ops/early.cuh: nothing writes weights meanwhile), and those of its next step in shared memory, where only itself reads them.
 //
-// Bound: a plane's sum with the weights is below 2^31 to K = 131072 (contract.h), whatever the order.
+// Bound: a plane's sum with the weights is below 2^31 to K = 131072 (contract.h), whatever the order. Channels are counted in 32 bits.
 #include <algorithm>
 
 #include "ops/linear_s8/cuda_operands.cuh"
@@ -14,7 +15,9 @@ namespace {
 
 constexpr int kWarps = 16, kThreads = 32 * kWarps;
 constexpr int kDeep = 8;                   // weight vectors of a lane per step of the loop
-constexpr int64_t kSlabBytes = 96 * 1024;  // codes in shared memory at a time, so that two blocks fit on a multiprocessor
+constexpr int64_t kStageBytes = int64_t{kDeep} * kThreads * 16;  // weights on their way into shared memory
+// Codes in shared memory at a time: two blocks of few rows fit on a multiprocessor.
+constexpr int64_t slab_bytes(int planes) { return planes <= 2 ? 48 * 1024 : 96 * 1024; }
 
 // 16 weights, or zeros.
 __device__ uint4 load_weights(const int8_t* at, bool there) {
@@ -23,19 +26,31 @@ __device__ uint4 load_weights(const int8_t* at, bool there) {
   return w;
 }
 
-// Codes [at, at + length) of kRows rows into planes [row][plane][length], zero behind k and behind the last row.
+// Codes [at, at + length) of R rows into planes [row][plane][length], zero behind k and behind the last row. length: a multiple of 8.
 template <int R, int P>
 __device__ void load_codes(const Args& a, int64_t first_row, int64_t at, int length, int8_t* planes) {
-  for (int i = threadIdx.x; i < R * (length / 4); i += kThreads) {
-    const int r = i / (length / 4), j = i % (length / 4) * 4;
-    uint32_t words[P] = {};
-    for (int b = 0; b < 4; ++b) {
-      const bool there = first_row + r < a.rows && at + j + b < a.k;
-      const int32_t q = there ? a.codes[(first_row + r) * a.codes_stride + at + j + b] : 0;
-      words[0] |= static_cast<uint32_t>(static_cast<uint8_t>(P == 2 ? num::plane_hi(q) : q)) << (8 * b);
-      if (P == 2) words[P - 1] |= static_cast<uint32_t>(static_cast<uint8_t>(num::plane_lo(q))) << (8 * b);
+  const bool vector = reinterpret_cast<uintptr_t>(a.codes) % 16 == 0 && a.codes_stride % 8 == 0;
+  const int pieces = length / 8;
+#pragma unroll 2
+  for (int i = threadIdx.x; i < R * pieces; i += kThreads) {
+    const int r = i / pieces, j = i % pieces * 8;
+    const int16_t* const from = a.codes + (first_row + r) * a.codes_stride + at + j;
+    const int64_t left = first_row + r < a.rows ? a.k - at - j : 0;
+    alignas(16) int16_t q[8];
+    if (vector && left >= 8) {
+      *reinterpret_cast<uint4*>(q) = *reinterpret_cast<const uint4*>(from);
+    } else {
+#pragma unroll
+      for (int b = 0; b < 8; ++b) q[b] = b < left ? from[b] : int16_t{0};
     }
-    for (int p = 0; p < P; ++p) *reinterpret_cast<uint32_t*>(planes + (r * P + p) * length + j) = words[p];
+    uint32_t words[P][2] = {};
+#pragma unroll
+    for (int b = 0; b < 8; ++b) {
+      words[0][b / 4] |= static_cast<uint32_t>(static_cast<uint8_t>(P == 2 ? num::plane_hi(q[b]) : q[b])) << (8 * (b % 4));
+      if (P == 2) words[P - 1][b / 4] |= static_cast<uint32_t>(static_cast<uint8_t>(num::plane_lo(q[b]))) << (8 * (b % 4));
+    }
+#pragma unroll
+    for (int p = 0; p < P; ++p) *reinterpret_cast<uint2*>(planes + (r * P + p) * length + j) = uint2{words[p][0], words[p][1]};
   }
 }
 
@@ -46,40 +61,72 @@ __device__ int32_t dot(const uint4& w, const uint4& x, int32_t sum) {
   return __dp4a(static_cast<int>(w.w), static_cast<int>(x.w), sum);
 }
 
-// R rows from first_row on; slab: codes held at a time, a multiple of 512 * U.
+// Asks for 16 bytes of weights, or writes zeros; a thread waits for its own. A thread that has read the place before may write it again: its
+// own accesses to shared memory keep their order.
+__device__ void fetch_weights(void* to, const int8_t* from, bool there) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+__device__ void wait_for_fetched() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// R rows from first_row on; slab: codes held at a time, a multiple of a step.
 template <int R, int P, int C>
-__global__ __launch_bounds__(kThreads) void linear_s8_dp4a(Args a, Weights b, int64_t first_row, int slab) {
-  constexpr int U = kDeep / C;
-  extern __shared__ __align__(16) int8_t planes[];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int64_t groups = (a.n + kWarps * C - 1) / (kWarps * C);
-  for (int64_t group = blockIdx.x; group < groups; group += gridDim.x) {
-    const int64_t channel = (group * kWarps + warp) * C;
-    const int8_t* w_at[C];
+__global__ __launch_bounds__(kThreads, R * P <= 2 ? 2 : 1) void linear_s8_dp4a(Args a, Weights b, int64_t first_row, int slab) {
+  constexpr int U = kDeep / C, kStep = 512 * U;
+  extern __shared__ __align__(16) int8_t memory[];
+  uint4* const stage = reinterpret_cast<uint4*>(memory) + threadIdx.x;  // [kDeep][kThreads]
+  int8_t* const planes = memory + kStageBytes;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, k = static_cast<int>(b.k), n = static_cast<int>(a.n);
+  const int groups = (n + kWarps * C - 1) / (kWarps * C), blocks = gridDim.x;
+  // Where the next step to be asked for begins; steps follow each other through all groups of this block.
+  int next_group = blockIdx.x, next_at = 0;
+  // Gives each of the step's pieces: which of kDeep, its weights, whether they lie before the end of their row; and goes on to the next step.
+  const auto next_step = [&](auto ask) {
+    if (next_group >= groups) return;
 #pragma unroll
-    for (int c = 0; c < C; ++c) w_at[c] = b.data + min(channel + c, a.n - 1) * b.stride;
+    for (int c = 0; c < C; ++c) {
+      const int at = next_at + lane * 16;
+      const int8_t* const from = b.data + min((next_group * kWarps + warp) * C + c, n - 1) * b.stride + at;
+#pragma unroll
+      for (int u = 0; u < U; ++u) ask(u * C + c, from + u * 512, at + u * 512 < k);
+    }
+    next_at += kStep;
+    if (next_at >= k) next_at = 0, next_group += blocks;
+  };
+  const auto fetch = [&](int i, const int8_t* from, bool there) { fetch_weights(stage + i * kThreads, there ? from : b.data, there); };
+  uint4 w[kDeep];
+  let_next_start();
+  if (b.data != a.weights) wait_for_previous();  // a kernel made them
+  next_step([&](int i, const int8_t* from, bool there) { w[i] = load_weights(from, there); });
+  next_step(fetch);
+  bool at_hand = true;
+  wait_for_previous();
+  for (int group = blockIdx.x; group < groups; group += blocks) {
+    const int channel = (group * kWarps + warp) * C;
     int32_t sums[C][R * P] = {};
-    for (int64_t from = 0; from < b.k; from += slab) {
-      if (from > 0 || group == blockIdx.x || slab < b.k) {
+    for (int from = 0; from < k; from += slab) {
+      if (from > 0 || group == static_cast<int>(blockIdx.x) || slab < k) {
         __syncthreads();
         load_codes<R, P>(a, first_row, from, slab, planes);
         __syncthreads();
       }
-      const int left = static_cast<int>(min(int64_t{slab}, b.k - from));
-      for (int step = 0; step < left; step += U * 512) {
-        const int at = step + lane * 16;
-        uint4 w[U][C];
+      const int left = min(slab, k - from);
+      for (int step = 0; step < left; step += kStep) {
+        if (!at_hand) {
+          wait_for_fetched();
 #pragma unroll
-        for (int u = 0; u < U; ++u)
-#pragma unroll
-          for (int c = 0; c < C; ++c) w[u][c] = load_weights(w_at[c] + from + at + u * 512, at + u * 512 < left);
+          for (int i = 0; i < kDeep; ++i) w[i] = stage[i * kThreads];
+          next_step(fetch);
+        }
+        at_hand = false;
+        const int8_t* const codes = planes + step + lane * 16;
 #pragma unroll
         for (int u = 0; u < U; ++u)
 #pragma unroll
           for (int v = 0; v < R * P; ++v) {
-            const uint4 x = *reinterpret_cast<const uint4*>(planes + v * slab + at + u * 512);
+            const uint4 x = *reinterpret_cast<const uint4*>(codes + v * slab + u * 512);
 #pragma unroll
-            for (int c = 0; c < C; ++c) sums[c][v] = dot(w[u][c], x, sums[c][v]);
+            for (int c = 0; c < C; ++c) sums[c][v] = dot(w[u * C + c], x, sums[c][v]);
           }
       }
     }
@@ -89,7 +136,7 @@ __global__ __launch_bounds__(kThreads) void linear_s8_dp4a(Args a, Weights b, in
       for (int r = 0; r < R; ++r) {
         const int32_t hi = __reduce_add_sync(0xFFFFFFFFu, sums[c][r * P]);
         const int64_t sum = P == 2 ? join_planes(hi, __reduce_add_sync(0xFFFFFFFFu, sums[c][r * P + P - 1])) : hi;
-        if (lane == c * R + r && channel + c < a.n && first_row + r < a.rows) store(a, first_row + r, channel + c, sum);
+        if (lane == c * R + r && channel + c < n && first_row + r < a.rows) store(a, first_row + r, channel + c, sum);
       }
   }
 }
@@ -98,13 +145,14 @@ template <int R, int P>
 void launch(const Args& a, const Weights& b, const device::Launch& to, int64_t first_row) {
   constexpr int C = R * P <= 2 ? 1 : R * P <= 4 ? 2 : 4;  // codes read from shared memory serve C channels
   constexpr int64_t kStep = 512 * (kDeep / C);
-  const auto slab = static_cast<int>(std::min(round_up(b.k, kStep), kSlabBytes / (R * P) / kStep * kStep));
+  const auto slab = static_cast<int>(std::min(round_up(b.k, kStep), slab_bytes(R * P) / (R * P) / kStep * kStep));
+  const int64_t bytes = kStageBytes + R * P * slab;
   const auto kernel = linear_s8_dp4a<R, P, C>;
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSlabBytes));
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kStageBytes + slab_bytes(R * P)));
   int resident = 1;
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, static_cast<size_t>(R * P * slab));
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, static_cast<size_t>(bytes));
   const int64_t groups = ceil_div(a.n, kWarps * C), blocks = std::min<int64_t>(groups, int64_t{resident} * to.multiprocessors);
-  kernel<<<static_cast<unsigned>(blocks), kThreads, R * P * slab, to.stream>>>(a, b, first_row, slab);
+  launch_early(kernel, blocks, kThreads, bytes, to.stream, a, b, first_row, slab);
 }
 
 template <int P>

@@ -12,6 +12,7 @@ template <int P, bool kVector>
 __global__ void split_codes(const int16_t* codes, int64_t codes_stride, int64_t rows, int64_t k, int8_t* planes, int64_t plane_rows,
                             int64_t k_stride) {
   let_next_start();
+  wait_for_previous();
   const int64_t pieces = k_stride / 16, piece = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (piece >= rows * pieces) return;
   const int64_t row = piece / pieces, at = piece % pieces * 16;
@@ -64,8 +65,7 @@ const int8_t* make_codes(const Args& a, const device::Launch& launch, Workspace&
   int8_t* const planes = workspace.take<int8_t>(planes_of(a) * rows * k);
   const bool vector = reinterpret_cast<uintptr_t>(a.codes) % 16 == 0 && a.codes_stride % 8 == 0;
   const auto split = a.width == 15 ? (vector ? split_codes<2, true> : split_codes<2, false>) : (vector ? split_codes<1, true> : split_codes<1, false>);
-  split<<<static_cast<unsigned>(ceil_div(a.rows * (k / 16), kBlock)), kBlock, 0, launch.stream>>>(a.codes, a.codes_stride, a.rows, a.k, planes, rows,
-                                                                                                  k);
+  launch_early(split, ceil_div(a.rows * (k / 16), kBlock), kBlock, 0, launch.stream, a.codes, a.codes_stride, a.rows, a.k, planes, rows, k);
   return planes;
 }
 

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "device/device.h"
 #include "num/round.h"
+#include "ops/early.cuh"
 #include "ops/linear_s8/contract.h"
 
 namespace zeroulp::ops::linear_s8 {
@@ -77,25 +78,5 @@ void finish_sums(const Args& a, const device::Launch& launch, const int32_t* sum
 
 // The exact sum of a 15-bit or an 8-bit linear from its planes' sums.
 ZU_HD inline int64_t join_planes(int32_t hi, int32_t lo) { return 128 * int64_t{hi} + lo; }
-
-// A kernel launched with launch_early may start while the one ahead of it in the stream still runs. It calls wait_for_previous() before it
-// reads what others write or writes itself; a kernel that calls let_next_start() allows it to begin so early.
-__device__ inline void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ inline void let_next_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-template <class... Parameters, class... Arguments>
-void launch_early(void (*kernel)(Parameters...), int64_t blocks, int threads, int64_t shared_bytes, device::StreamHandle stream,
-                  Arguments&&... arguments) {
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
-}
 
 }  // namespace zeroulp::ops::linear_s8

@@ -211,6 +211,7 @@ __global__ __launch_bounds__(kThreads, 1) void linear_s8_wgmma(const __grid_cons
     hopper::fence_barriers();
   }
   __syncthreads();
+  let_next_start();
   wait_for_previous();
   const int warpgroup = threadIdx.x / 128;
   if (warpgroup == 0) {

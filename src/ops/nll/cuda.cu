@@ -9,8 +9,8 @@ namespace {
 constexpr int kRowThreads = 1024;
 
 __global__ void nll_kernel(Rows a) {
-  __shared__ uint64_t tops[33];
-  __shared__ int64_t sums[33];
+  __shared__ uint64_t tops[32];
+  __shared__ int64_t sums[32];
   const float* logits = a.logits + blockIdx.x * a.stride;
   uint64_t best = 0;
   for (int64_t i = threadIdx.x; i < a.count; i += blockDim.x) best = max(best, argmax::order_key(logits[i], static_cast<uint32_t>(i)));

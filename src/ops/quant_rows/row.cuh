@@ -7,8 +7,7 @@
 namespace zeroulp::ops::quant_rows {
 
 struct Scratch {
-  int32_t tops[33];
-  float multiplier;
+  int32_t tops[32];
 };
 
 // The largest magnitude of a row, on every thread.
@@ -19,13 +18,13 @@ __device__ inline uint16_t block_absmax(const uint16_t* x, int64_t k, Scratch& s
 }
 
 // Codes, scale and fault of row `row` of `a`, whose values are x[0..k). Every thread calls it.
-__device__ inline void quantize_row(const Args& a, int64_t row, const uint16_t* x, uint16_t top, Scratch& scratch) {
-  if (threadIdx.x == 0) scratch.multiplier = begin_row(a, row, top);
-  __syncthreads();
-  const float multiplier = scratch.multiplier;
+__device__ inline void quantize_row(const Args& a, int64_t row, const uint16_t* x, uint16_t top) {
+  const Quantiser q = quantiser(top, a.width, a.range);
   int16_t* codes = a.codes + row * a.codes_stride;
-  for (int64_t i = threadIdx.x; i < a.k; i += blockDim.x) codes[i] = code(x[i], multiplier);
-  __syncthreads();
+  for (int64_t i = threadIdx.x; i < a.k; i += blockDim.x) codes[i] = code(x[i], q.multiplier);
+  if (threadIdx.x != 0) return;
+  a.scales[row] = q.scale;
+  if (q.fault) a.faults[row] = 1;
 }
 
 }  // namespace zeroulp::ops::quant_rows

@@ -12,6 +12,7 @@ __global__ void rmsnorm_kernel(Args a) {
     uint16_t* y = a.y + row * a.y_stride;
     const float r = row_factor(x, a.d, a.eps, scratch);
     for (int64_t i = threadIdx.x; i < a.d; i += blockDim.x) y[i] = scaled(x[i], r, a.weight[i]);
+    __syncthreads();  // the scratch is used again
   }
 }
 

@@ -7,8 +7,8 @@
 namespace zeroulp::ops::rmsnorm {
 
 struct Scratch {
-  int64_t sums[33];
-  int32_t tops[33];
+  int64_t sums[32];
+  int32_t tops[32];
 };
 
 // Every thread of the block calls it and gets the factor r. x may be in device or shared memory and is only read.

@@ -10,8 +10,8 @@ namespace {
 constexpr int kRowThreads = 1024, kBits = 8, kBins = 1 << kBits;
 
 struct Shared {
-  uint64_t tops[33], bins[kBins], prefix, carried;
-  int64_t sums[33], warps[32];
+  uint64_t tops[32], bins[kBins], prefix, carried;
+  int64_t sums[32], more[32], warps[32];
 };
 
 // The logits of a row with their keys and weights.
@@ -50,11 +50,11 @@ __device__ uint64_t select(const Row& row, uint64_t lowest, Shared& s, Amount am
   return s.prefix;
 }
 
-__device__ uint64_t sum_from(const Row& row, uint64_t lowest, Shared& s) {
+__device__ uint64_t sum_from(const Row& row, uint64_t lowest, int64_t* scratch) {
   int64_t sum = 0;
   for (int64_t i = threadIdx.x; i < row.count; i += blockDim.x)
     if (row.key(i) >= lowest) sum += static_cast<int64_t>(row.weight(i));
-  return static_cast<uint64_t>(block_sum(sum, s.sums));
+  return static_cast<uint64_t>(block_sum(sum, scratch));
 }
 
 // The first index, ascending, at which the weights kept add up to more than `mark`. Each thread has a run of consecutive indices.
@@ -101,10 +101,10 @@ __global__ void sample_kernel(Rows a) {
   uint64_t lowest = 0;
   if (draw.top_k > 0 && draw.top_k < row.count)
     lowest = select(row, 0, s, [](int64_t) { return uint64_t{1}; }, [&](uint64_t n) { return n >= static_cast<uint64_t>(draw.top_k); });
-  uint64_t sum = sum_from(row, lowest, s);
+  uint64_t sum = sum_from(row, lowest, s.sums);
   if (draw.p16 < 65536) {
     lowest = select(row, lowest, s, [&](int64_t i) { return row.weight(i); }, [&](uint64_t n) { return reaches_top_p(n, sum, draw.p16); });
-    sum = sum_from(row, lowest, s);
+    sum = sum_from(row, lowest, s.more);
   }
   walk(row, lowest, draw_mark(draw.random, sum), a.tokens + blockIdx.x, s);
 }
