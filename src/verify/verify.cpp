@@ -40,10 +40,11 @@ bool Answer::holds() const {
   bool po2_agree = agrees(orders);
   for (const OrderComparison::OnDevice& d : orders.on_device) po2_agree &= !d.why_not.empty() || agrees(d);
   for (const Parting& p : partings) po2_agree &= has_bias || p.power_of_two.prompts_that_part() == 0;
-  return digests.holds() && po2_agree;
+  return (!has_digests || digests.holds()) && po2_agree;
 }
 
 std::string Answer::verdict() const {
+  if (!has_digests) return fmt::format("power-of-two scales {} the epilogues agree; no digests were compared", holds() ? "made" : "did not make");
   if (digests.rows.size() <= 1) return "nothing was compared";
   if (!digests.holds())
     return fmt::format("the bits depend on: {}", digests.guilty_axes.empty() ? std::string("a combination of axes (no single one)")
@@ -96,6 +97,12 @@ class Verification {
       return bad_input(fmt::format("the text has {} tokens; verify needs {} at least", r_.tokens.size(), needed));
     answer_.has_bias = r_.model->config().qkv_bias;
     ZU_TRY(r_.model->verify_identity());
+    answer_.has_digests = r_.digests;
+    if (!r_.digests) {
+      answer_.skipped.push_back("digests and quality: only the epilogues were asked for");
+      ZU_TRY(foreign_part());
+      return std::move(answer_);
+    }
     ZU_TRY(digest_part());
     if (!answer_.digests.holds()) {
       if (r_.locate) ZU_TRY(locate_part());

@@ -39,6 +39,7 @@ struct Request {
   int device = -1;  // a GPU whose rows join the digest table and which measures the quality, and whose kernels
                     // have the foreign epilogues; -1: none
   engine::Plant plant = engine::Plant::kNone;
+  bool digests = true;  // else only the foreign epilogues are run
   bool locate = false;  // when some run's bits differ: find the first op that differs
   // Runs the workload with so many MPI processes as tensor-parallel ranks; empty: skipped, for the reason given.
   std::function<Result<DigestLog>(const Workload& workload, int ranks)> under_mpi;
@@ -46,6 +47,7 @@ struct Request {
 };
 
 struct Answer {
+  bool has_digests = true;
   DigestTable digests;
   OrderComparison orders;
   struct Parting {

@@ -238,7 +238,7 @@ report::Page to_page(const Request& r, const Answer& a, const Json& finished) {
     facts.push_back({"same top token", fmt::format("{:.1f} %", 100 * a.quality->top1.value), ""});
   }
   page.facts(facts);
-  add_digests(page, a);
+  if (a.has_digests) add_digests(page, a);
   if (a.orders.inputs > 0) add_orders(page, a);
   if (a.quality) {
     page.section("Quality", fmt::format("Text {}, windows of {} tokens. Nothing here accepts a kernel: bits do.", r.text_name, r.effort.window));

@@ -18,7 +18,7 @@ namespace {
 
 struct Options {
   std::string model, text, reference, plant = "none", json, html, record, replay, key, kernel, device = "cpu";
-  bool quick = false, force = false, locate = false;
+  bool quick = false, epilogues = false, force = false, locate = false;
   int64_t decode = 32;
   double temperature = 0;
   uint64_t seed = 0;
@@ -43,8 +43,10 @@ class Steps {
 };
 
 void print(const verify::Answer& a) {
-  fmt::print("{}\n", verify::digest_table(a.digests).text());
-  fmt::print("pairs of axis values covered: {} of {}\n\n", a.digests.coverage.covered, a.digests.coverage.total);
+  if (a.has_digests) {
+    fmt::print("{}\n", verify::digest_table(a.digests).text());
+    fmt::print("pairs of axis values covered: {} of {}\n\n", a.digests.coverage.covered, a.digests.coverage.total);
+  }
   std::vector<std::string> on_gpu;
   for (const verify::TableRow& r : a.digests.rows)
     for (const std::string& kernel : r.graph_kernels)
@@ -71,6 +73,7 @@ Result<int> run(const Options& o) {
   verify::Request request;
   request.plant = *plant;
   request.locate = o.locate;
+  request.digests = !o.epilogues;
   ZU_TRY_ASSIGN(const model::QuantizedModel model, model::QuantizedModel::open(o.model));
   ZU_TRY_ASSIGN(ModelText text, read_model_text("verify", o.model, o.text));
   request.model = &model;
@@ -81,6 +84,8 @@ Result<int> run(const Options& o) {
   ZU_TRY_ASSIGN(request.device, device::parse_device(o.device));
   if (request.device >= 0) ZU_TRY(device::use(request.device));
   request.effort = o.quick ? verify::Effort::quick() : verify::Effort::full(model.weight_bytes());
+  // What two real kernels make of whole generations is why one asks for a GPU's rows, and quick there.
+  if (request.device >= 0) request.effort.prompts = verify::Effort{}.prompts, request.effort.generated = verify::Effort{}.generated;
   std::unique_ptr<model::Checkpoint> reference;
   if (!o.reference.empty()) {
     ZU_TRY_ASSIGN(model::Checkpoint checkpoint, model::Checkpoint::open(o.reference));
@@ -114,7 +119,8 @@ int cmd_verify(int argc, char** argv) {
   args.input("--text", o.text, "ordinary text to work on; without it a short built-in one, too short for --reference");
   args.input("--reference", o.reference, "Hugging Face folder of the original model, to measure quality against");
   args.flag("--quick", o.quick, "a few minutes: fewer configurations, prompts and tokens");
-  args.option("--device", o.device, "cuda or cuda:N: its rows join the digest table, and it measures the quality");
+  args.flag("--epilogues", o.epilogues, "only the two foreign epilogues: no digests, no quality");
+  args.option("--device", o.device, "cuda or cuda:N: its rows join the digest table, its kernels the foreign epilogues, and it measures the quality");
   args.option("--threads", o.threads, "threads for the parts that are not about threads", 1, 1024);
   args.option("--plant", o.plant, "put a known order-dependence into the computing code: the check must then fail");
   args.flag("--locate", o.locate, "when bits differ: find token, layer, op and element where they first do");
@@ -130,7 +136,8 @@ int cmd_verify(int argc, char** argv) {
   args.option("--seed", o.seed, "for --record: of the counter-based random numbers");
   const auto attests = [&o] { return !o.record.empty() || !o.replay.empty(); };
   args.excludes({"--record"}, {"--replay", "--json"});
-  args.excludes({"--quick", "--reference", "--html", "--locate"}, {"--record", "--replay"});
+  args.excludes({"--quick", "--epilogues", "--reference", "--html", "--locate"}, {"--record", "--replay"});
+  args.excludes({"--epilogues"}, {"--reference", "--locate", "--plant"});
   args.excludes({"--text"}, {"--replay"});
   args.needs({"--key", "--kernel"}, attests, "--record or --replay");
   args.needs({"--decode", "--temperature", "--seed"}, "--record");
