@@ -17,8 +17,9 @@ namespace zeroulp::engine {
 using model::LinearRole;
 using ops::linear_s8::Output;
 
-RopeTable::RopeTable(const model::ModelConfig& c, int64_t max_positions)
-    : frequencies_(c.rope_frequencies),
+RopeTable::RopeTable(const model::ModelConfig& c, int64_t max_positions, ops::rope::TableFn* entry)
+    : entry_(entry),
+      frequencies_(c.rope_frequencies),
       factor_(c.rope_attention_factor),
       cos_(static_cast<size_t>(max_positions) * frequencies_.size()),
       sin_(cos_.size()) {}
@@ -31,7 +32,7 @@ void RopeTable::fill_to(int64_t positions, ThreadPool& pool) {
   pool.parallel_for(positions - first, 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t p = first + begin; p < first + end; ++p)
       for (int64_t i = 0; i < half; ++i) {
-        const num::SinCosBf16 v = num::sincos_bf16(static_cast<uint32_t>(p), frequencies_[static_cast<size_t>(i)], factor_);
+        const num::SinCosBf16 v = entry_(static_cast<uint32_t>(p), frequencies_[static_cast<size_t>(i)], factor_);
         cos_[static_cast<size_t>(p * half + i)] = v.cos;
         sin_[static_cast<size_t>(p * half + i)] = v.sin;
       }
@@ -361,7 +362,7 @@ void Decoder::store_kv(const Plan& plan, int64_t layer) {
         for (int64_t head = 0; head < kv_.size(); ++head) {
           std::byte* block = page_block(c.pages[position / ops::kv_cache::kBlock], layer, head);
           const int64_t at = row * kv_size + head * d;
-          if (!ops::kv_cache::store(block, layout(layer), position % ops::kv_cache::kBlock, b_->k.data() + at, b_->v.data() + at))
+          if (!kernels_.store(block, layout(layer), position % ops::kv_cache::kBlock, b_->k.data() + at, b_->v.data() + at))
             b_->faults[static_cast<size_t>(row)] = 1;
         }
       }

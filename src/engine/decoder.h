@@ -22,13 +22,14 @@ namespace zeroulp::engine {
 // cos and sin of every position, shared by the ranks; filled as positions are reached.
 class RopeTable {
  public:
-  RopeTable(const model::ModelConfig& config, int64_t max_positions);
+  RopeTable(const model::ModelConfig& config, int64_t max_positions, ops::rope::TableFn* entry);
   void fill_to(int64_t positions, ThreadPool& pool);  // entries [0, positions) are there afterwards
   int64_t filled() const { return filled_; }
   const uint16_t* cos() const { return cos_.data(); }
   const uint16_t* sin() const { return sin_.data(); }
 
  private:
+  ops::rope::TableFn* entry_;
   std::vector<float> frequencies_;
   float factor_;
   int64_t filled_ = 0;

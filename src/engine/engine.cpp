@@ -31,6 +31,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const model::QuantizedModel& mode
   if (gpu && options.plant != Plant::kNone) return usage_error("planted dependences are in the processor's code, not in the GPU's");
   ZU_TRY_ASSIGN(ops::Kernels kernels, ops::select_kernels(gpu ? "" : options.kernel, cpu_features()));
   if (options.linear != nullptr) kernels.linear_s8 = {"foreign", ops::Needs::kNothing, options.linear};
+  if (options.adjust) options.adjust(kernels);
   std::unique_ptr<Engine> engine(new Engine(model, options, kernels));
   ZU_TRY(engine->make_ranks());
   return engine;
@@ -38,7 +39,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const model::QuantizedModel& mode
 
 Engine::Engine(const model::QuantizedModel& model, const EngineOptions& options, const ops::Kernels& kernels)
     : model_(model), options_(options), kernels_(kernels), pages_(pages_for(options.max_total_positions), options.prefix_cache),
-      rope_(model.config(), options.max_context) {
+      rope_(model.config(), options.max_context, kernels.rope_table) {
   const auto sequences = static_cast<size_t>(std::min(kSequences, pages_.capacity())), rows = static_cast<size_t>(options.max_rows);
   open_.reserve(sequences);
   spare_.reserve(sequences);
@@ -250,7 +251,7 @@ Result<std::vector<int64_t>> Engine::forward_and_draw(std::span<const Chunk> chu
   ZU_CHECK(chunks.size() == draws.size());
   std::vector<int64_t> tokens(chunks.size(), -1);
   if (on_device_ == nullptr || ranks_.size() > 1 || options_.exchange != nullptr) {
-    if (!sampler_) sampler_ = std::make_unique<ops::sample::Sampler>(config().vocab);
+    if (!sampler_) sampler_ = std::make_unique<ops::sample::Sampler>(config().vocab, kernels_.argmax.run);
     Status done = forward(chunks, [&](const LogitsBlock& block) -> Status {
       size_t c = 0;
       while (chunks[c].sequence != block.sequence) ++c;

@@ -36,6 +36,7 @@ struct EngineOptions {
   bool prefix_cache = false;
   Plant plant = Plant::kNone;
   ops::linear_s8::Fn* linear = nullptr;  // given: replaces the chosen linear (foreign epilogues under study); named "foreign"
+  std::function<void(ops::Kernels&)> adjust;  // given: changes the chosen kernels of the processor (faults under study)
   const ops::linear_s8::OnDevice* device_linear = nullptr;  // the same on a GPU, under its own name
 };
 

@@ -12,7 +12,7 @@ namespace {
 class Generation {
  public:
   Generation(Engine& engine, std::span<const Request> requests, int64_t batch, const std::function<bool(const Step&)>& on_step, bool digests)
-      : engine_(engine), requests_(requests), batch_(batch), on_step_(on_step), digests_(digests), sampler_(engine.config().vocab), outcomes_(requests.size()) {}
+      : engine_(engine), requests_(requests), batch_(batch), on_step_(on_step), digests_(digests), sampler_(engine.config().vocab, engine.kernels().argmax.run), outcomes_(requests.size()) {}
 
   Result<std::vector<Outcome>> run() {
     for (const Request& r : requests_) ZU_TRY(check_request(r, engine_.options().max_context));

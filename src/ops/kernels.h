@@ -10,6 +10,7 @@
 #include "ops/argmax/contract.h"
 #include "ops/attention/contract.h"
 #include "ops/embedding/contract.h"
+#include "ops/kv_cache/contract.h"
 #include "ops/linear_s8/contract.h"
 #include "ops/nll/contract.h"
 #include "ops/quant_rows/contract.h"
@@ -31,6 +32,9 @@ struct Kernels {
   Variant<rmsnorm::Fn> rmsnorm{};
   Variant<rope::Fn> rope{};
   Variant<silu_mul::Fn> silu_mul{};
+  // Ops without variants.
+  kv_cache::StoreFn* store = kv_cache::store;
+  rope::TableFn* rope_table = num::sincos_bf16;
 
   // "op=variant" for every op, in the order above.
   std::vector<std::string> names() const;

@@ -14,9 +14,10 @@
 #include "ops/attention/reference.h"
 #include "ops/embedding/cases.h"
 #include "ops/embedding/reference.h"
+#include "ops/kv_cache/cases.h"
 #include "ops/linear_s8/cases.h"
 #include "ops/linear_s8/reference.h"
-#include "ops/mutants.h"
+#include "ops/mutants/mutants.h"
 #include "ops/nll/cases.h"
 #include "ops/nll/reference.h"
 #include "ops/quant_rows/cases.h"
@@ -40,10 +41,25 @@ std::string golden_digest(std::string_view op) {
   return nlohmann::json::parse(file).value(std::string(op), "");
 }
 
+template <class Fn>
+void check_mutants(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>> mutants, std::span<const Variant<Fn>> equivalents) {
+  const FpEnvScope fp_env;
+  ASSERT_FALSE(mutants.empty());
+  for (const Outcome& o : run(op, cases, reference, mutants, cpu_features(), /*only_first=*/true)) {
+    if (o.variant == kReference) continue;
+    EXPECT_GT(o.differing, 0) << op << ": the mutant '" << o.variant << "' survives the suite";
+    if (o.first) std::printf("[ rejected ] %s, %s: by '%s'\n", o.op.c_str(), o.variant.c_str(), o.first->in.name.c_str());
+  }
+  if (equivalents.empty()) return;
+  for (const Outcome& o : run(op, cases, reference, equivalents, cpu_features()))
+    EXPECT_EQ(o.differing, 0) << op << ": '" << o.variant << "' is listed as equal: " << o.first->in.name << "[" << o.first->index << "]: reference "
+                              << o.first->want << ", " << o.first->got;
+}
+
 // What the variants of an op must show, and what its mutants must.
 template <class Fn>
 void check_op(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>> variants,
-              std::span<const Variant<Fn>> mutants) {
+              std::span<const Variant<Fn>> mutants, std::span<const Variant<Fn>> equivalents = {}) {
   const FpEnvScope fp_env;
   for (const Outcome& o : run(op, cases, reference, variants, cpu_features())) {
     if (o.variant == kReference) {
@@ -62,17 +78,13 @@ void check_op(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<co
     EXPECT_EQ(o.differing, 0) << op << ", " << o.variant << ": " << o.first->in.name << ", " << o.first->array << "["
                               << o.first->index << "]: reference " << o.first->want << ", " << o.first->got;
   }
-  ASSERT_FALSE(mutants.empty());
-  for (const Outcome& o : run(op, cases, reference, mutants, cpu_features(), /*only_first=*/true)) {
-    if (o.variant == kReference) continue;
-    EXPECT_GT(o.differing, 0) << op << ": the mutant '" << o.variant << "' survives the suite";
-    if (o.first) std::printf("[ rejected ] %s, %s: by '%s'\n", o.op.c_str(), o.variant.c_str(), o.first->in.name.c_str());
-  }
+  check_mutants(op, cases, reference, mutants, equivalents);
 }
 
 TEST(Conformance, Argmax) { check_op("argmax", argmax::cases, argmax::reference, argmax::variants(), mutants::of_argmax()); }
 TEST(Conformance, Attention) {
-  check_op("attention", attention::cases, attention::reference, attention::variants(), mutants::of_attention());
+  check_op("attention", attention::cases, attention::reference, attention::variants(), mutants::of_attention(),
+           mutants::equivalents_of_attention());
   static constexpr Variant<attention::Fn> kFrame[] = {{"frame", Needs::kNothing, mutants::attention_without_fault}};
   for (const Outcome& o : run<attention::Fn>("attention", attention::cases, attention::reference, kFrame, cpu_features()))
     EXPECT_EQ(o.differing, 0) << "the mutants' frame itself is wrong: " << o.first->in.name;
@@ -81,21 +93,31 @@ TEST(Conformance, Embedding) {
   check_op("embedding", embedding::cases, embedding::reference, embedding::variants(), mutants::of_embedding());
 }
 TEST(Conformance, LinearS8) {
-  check_op("linear_s8", linear_s8::cases, linear_s8::reference, linear_s8::variants(), mutants::of_linear_s8());
+  check_op("linear_s8", linear_s8::cases, linear_s8::reference, linear_s8::variants(), mutants::of_linear_s8(),
+           mutants::equivalents_of_linear_s8());
+}
+TEST(Conformance, KvCache) {
+  check_mutants<kv_cache::StoreFn>("kv_cache", kv_cache::cases, kv_cache::store, mutants::of_kv_cache(), mutants::equivalents_of_kv_cache());
+}
+TEST(Conformance, RopeTable) {
+  check_mutants<rope::TableFn>("rope_table", rope::table_cases, num::sincos_bf16, mutants::of_rope_table(), {});
 }
 TEST(Conformance, Nll) { check_op("nll", nll::cases, nll::reference, nll::variants(), mutants::of_nll()); }
 TEST(Conformance, QuantRows) {
-  check_op("quant_rows", quant_rows::cases, quant_rows::reference, quant_rows::variants(), mutants::of_quant_rows());
+  check_op("quant_rows", quant_rows::cases, quant_rows::reference, quant_rows::variants(), mutants::of_quant_rows(),
+           mutants::equivalents_of_quant_rows());
 }
 TEST(Conformance, Residual) {
-  check_op("residual", residual::cases, residual::reference, residual::variants(), mutants::of_residual());
+  check_op("residual", residual::cases, residual::reference, residual::variants(), mutants::of_residual(),
+           mutants::equivalents_of_residual());
 }
 TEST(Conformance, RmsNorm) {
   check_op("rmsnorm", rmsnorm::cases, rmsnorm::reference, rmsnorm::variants(), mutants::of_rmsnorm());
 }
 TEST(Conformance, Rope) { check_op("rope", rope::cases, rope::reference, rope::variants(), mutants::of_rope()); }
 TEST(Conformance, SiluMul) {
-  check_op("silu_mul", silu_mul::cases, silu_mul::reference, silu_mul::variants(), mutants::of_silu_mul());
+  check_op("silu_mul", silu_mul::cases, silu_mul::reference, silu_mul::variants(), mutants::of_silu_mul(),
+           mutants::equivalents_of_silu_mul());
 }
 
 void one_case(const Visit<residual::Fn>& visit) {

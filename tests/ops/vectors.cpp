@@ -6,7 +6,7 @@
 #include "ops/attention/reference.h"
 #include "ops/embedding/reference.h"
 #include "ops/linear_s8/reference.h"
-#include "ops/mutants.h"
+#include "ops/mutants/mutants.h"
 #include "ops/nll/reference.h"
 #include "ops/quant_rows/reference.h"
 #include "ops/residual/reference.h"

@@ -94,6 +94,7 @@ struct Pages {
 
 // Quantises one position's K and V head vectors (bf16 [d]) into slot `slot` of a block. Returns false when either is out of range
 // (the slot then holds NaN scale, codes 0).
-bool store(std::byte* block, const Layout& layout, int64_t slot, const uint16_t* k, const uint16_t* v);
+using StoreFn = bool(std::byte* block, const Layout& layout, int64_t slot, const uint16_t* k, const uint16_t* v);
+StoreFn store;
 
 }  // namespace zeroulp::ops::kv_cache

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "num/sincos.h"
 #include "ops/case_inputs.h"
@@ -91,6 +92,22 @@ void cases(const Visit<Fn>& visit) {
     in.x = random_bf16s(random, in.rows * (in.heads * d + in.gap), 0, 40);
     visit_heads(visit, Kind::kHard, fmt::format("3 heads of {}, 5 rows, tiny values", d), "contraction, flushed subnormals",
                 in);
+  }
+}
+
+void table_cases(const Visit<TableFn>& visit) {
+  for (const float base : {1e4f, 1e6f}) {
+    visit({Kind::kHard, fmt::format("the first 2,048 positions and some late ones, base {}", base), "a rounded angle, truncated entries"}, [&](TableFn* run, Outputs& out) {
+      std::vector<uint16_t> entries;
+      for (uint32_t p = 0; p < 2048 + 64; ++p)
+        for (int i = 0; i < 8; ++i) {
+          const auto frequency = static_cast<float>(std::pow(static_cast<double>(base), -i / 8.0));
+          const num::SinCosBf16 e = run(p < 2048 ? p : 2048 + (p - 2048) * 1999, frequency, 1.0f);
+          entries.push_back(e.cos);
+          entries.push_back(e.sin);
+        }
+      out.add("entries", Guarded<uint16_t>(entries));
+    });
   }
 }
 

@@ -6,4 +6,5 @@
 
 namespace zeroulp::ops::rope {
 void cases(const conformance::Visit<Fn>& visit);
+void table_cases(const conformance::Visit<TableFn>& visit);  // entries of the table
 }

@@ -6,6 +6,7 @@
 
 #include "base/host_device.h"
 #include "num/bf16.h"
+#include "num/sincos.h"
 #include "ops/op.h"
 
 namespace zeroulp::ops::rope {
@@ -18,6 +19,9 @@ struct Args {
   const uint16_t* sin;
 };
 using Fn = void(const Args&);
+
+// One entry of the table: num::sincos_bf16.
+using TableFn = num::SinCosBf16(uint32_t position, float frequency, float factor);
 
 struct Pair {
   uint16_t first, second;

@@ -10,6 +10,7 @@
 #include "num/exp2.h"
 #include "num/philox.h"
 #include "num/round.h"
+#include "ops/argmax/reference.h"
 
 namespace zeroulp::ops::sample {
 
@@ -50,11 +51,12 @@ ZU_HD constexpr uint64_t draw_mark(uint64_t random, uint64_t sum) {
 // ascending); the draw walks the kept indices in ascending order and takes the first with cum > umulhi(random, S).
 class Sampler {
  public:
-  explicit Sampler(int64_t vocabulary);
+  explicit Sampler(int64_t vocabulary, argmax::Fn* argmax = argmax::reference);
   // The token for the logits [count]; -1 when a logit is NaN or infinite, at any temperature.
   int64_t draw(const float* logits, int64_t count, const Settings& settings, uint32_t position, uint64_t request);
 
  private:
+  argmax::Fn* argmax_;
   std::vector<uint64_t> weights_;
   std::vector<int32_t> order_;
 };

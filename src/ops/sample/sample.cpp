@@ -21,11 +21,11 @@ size_t top_p_length(const std::vector<int32_t>& order, size_t kept, const std::v
 
 }  // namespace
 
-Sampler::Sampler(int64_t vocabulary) : weights_(static_cast<size_t>(vocabulary)), order_(static_cast<size_t>(vocabulary)) {}
+Sampler::Sampler(int64_t vocabulary, argmax::Fn* argmax) : argmax_(argmax), weights_(static_cast<size_t>(vocabulary)), order_(static_cast<size_t>(vocabulary)) {}
 
 int64_t Sampler::draw(const float* logits, int64_t count, const Settings& s, uint32_t position, uint64_t request) {
   argmax::Args best{logits, count};
-  argmax::reference(best);
+  argmax_(best);
   if (best.index < 0 || s.temperature == 0.0f) return best.index;
   const float max = logits[best.index];
   const float factor = num::kLog2E / s.temperature;

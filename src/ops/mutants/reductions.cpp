@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/mutants.h"
+#include <vector>
+
+#include "ops/mutants/mutants.h"
 #include "ops/quant_rows/reference.h"
 #include "ops/rmsnorm/reference.h"
 
@@ -132,6 +134,64 @@ int32_t code_clamped(float x, float top, int width) {
   const auto limit = static_cast<int32_t>(num::quant_top(width)) - 1;
   return std::clamp(num::rne(x * num::quant_multiplier(top, width)), -limit, limit);
 }
+int32_t code_down_to_minus_128(float x, float top, int width) {  // one more code below zero; goes with scale_to_128
+  const float t = num::quant_top(width) + 1.0f;
+  const int32_t q = num::rne(x * (t / top)), limit = static_cast<int32_t>(t);
+  return q >= limit ? limit - 1 : q < -limit ? -limit : q;
+}
+void quant_to_minus_128(const quant_rows::Args& a) {
+  quant_by<code_down_to_minus_128>(a);
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const uint16_t top = a.absmax ? a.absmax[r] : quant_rows::row_absmax(a.x + r * a.x_stride, a.k);
+    if (quant_rows::classify(top, a.range) == quant_rows::RowKind::kNormal) a.scales[r] = bf16_to_float(top) / (num::quant_top(a.width) + 1.0f);
+  }
+}
+// Quantises by other maxima than a row's own; codes that would be too large are clamped.
+void quant_by_maxima(const quant_rows::Args& a, const std::vector<uint16_t>& tops) {
+  quant_rows::Args b = a;
+  b.absmax = tops.data();
+  quant_rows::reference(b);
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const uint16_t top = tops[static_cast<size_t>(r)];
+    if (quant_rows::classify(top, a.range) != quant_rows::RowKind::kNormal) continue;
+    const float m = num::quant_multiplier(bf16_to_float(top), a.width), t = num::quant_top(a.width);
+    for (int64_t i = 0; i < a.k; ++i) {
+      const float q = bf16_to_float(a.x[r * a.x_stride + i]) * m;
+      a.codes[r * a.codes_stride + i] = static_cast<int16_t>(q > t ? num::rne(t) : q < -t ? num::rne(-t) : num::is_nan(q) ? 0 : num::rne(q));
+    }
+  }
+}
+void quant_maximum_without_last(const quant_rows::Args& a) {
+  std::vector<uint16_t> tops;
+  for (int64_t r = 0; r < a.rows; ++r) tops.push_back(a.absmax ? a.absmax[r] : quant_rows::row_absmax(a.x + r * a.x_stride, a.k - 1));
+  quant_by_maxima(a, tops);
+}
+void quant_maximum_of_all_rows(const quant_rows::Args& a) {
+  uint16_t top = 0;
+  for (int64_t r = 0; r < a.rows; ++r) top = std::max(top, a.absmax ? a.absmax[r] : quant_rows::row_absmax(a.x + r * a.x_stride, a.k));
+  quant_by_maxima(a, std::vector<uint16_t>(static_cast<size_t>(a.rows), top));
+}
+void quant_maximum_of_row_before(const quant_rows::Args& a) {  // the first row of a call has its own
+  std::vector<uint16_t> tops;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const int64_t from = std::max<int64_t>(0, r - 1);
+    tops.push_back(a.absmax ? a.absmax[from] : quant_rows::row_absmax(a.x + from * a.x_stride, a.k));
+  }
+  quant_by_maxima(a, tops);
+}
+
+// Flushing subnormals changes no code: a row with codes other than 0 has a magnitude of 2^-72 or more (attention: 2^-40), so a subnormal x
+// gives |x * m| < 2^-126 * 16256 * 2^72 < 1/2, code 0, and scales are normal (QuantRows.FlushingSubnormalsChangesNoCode).
+int32_t code_flushed(float x, float top, int width) {
+  const auto flushed = [](float v) { return std::fabs(v) < 0x1p-126f ? std::copysign(0.0f, v) : v; };
+  return num::rne(flushed(flushed(x) * flushed(num::quant_multiplier(top, width))));
+}
+// Adding and subtracting 1.5 * 2^23 in two steps rounds to the nearest even integer: |q| <= 2^22.
+int32_t code_magic(float x, float top, int width) {
+  const volatile float product = x * num::quant_multiplier(top, width), sum = product + 12582912.0f;
+  return static_cast<int32_t>(sum - 12582912.0f);
+}
+
 void quant_float_maximum(const quant_rows::Args& a) {  // fmax passes over NaN
   std::vector<uint16_t> tops;
   for (int64_t r = 0; r < a.rows; ++r) {
@@ -243,6 +303,22 @@ float factor_double_sum(const rmsnorm::Args& a, const uint16_t* x) {
 float factor_zero_on_overflow(const rmsnorm::Args& a, const uint16_t* x) {
   return 1.0f / std::sqrt(mean_of(exact_sum(x, a.d), a.d) + a.eps);
 }
+float factor_epsilon_outside(const rmsnorm::Args& a, const uint16_t* x) {
+  const float mean = mean_of(exact_sum(x, a.d), a.d);
+  return num::is_finite(mean) ? 1.0f / (std::sqrt(mean) + a.eps) : bf16_to_float(num::kBf16Nan);
+}
+float factor_without_epsilon(const rmsnorm::Args& a, const uint16_t* x) {
+  const float mean = mean_of(exact_sum(x, a.d), a.d);
+  return num::is_finite(mean) ? 1.0f / std::sqrt(mean) : bf16_to_float(num::kBf16Nan);
+}
+float factor_of_one_fewer(const rmsnorm::Args& a, const uint16_t* x) {  // the mean of a sample: divided by D - 1
+  const RowSum s = exact_sum(x, a.d);
+  return rmsnorm::reciprocal_rms(s.sum, s.e_max, std::max<int64_t>(1, a.d - 1), a.eps);
+}
+float factor_without_last(const rmsnorm::Args& a, const uint16_t* x) {
+  const RowSum s = exact_sum(x, a.d);
+  return rmsnorm::reciprocal_rms(s.sum - rmsnorm::square_term(x[a.d - 1], s.e_max), s.e_max, a.d, a.eps);
+}
 void rmsnorm_not_in_place(const rmsnorm::Args& a) {  // clears its output first
   for (int64_t row = 0; row < a.rows; ++row) std::fill(a.y + row * a.y_stride, a.y + row * a.y_stride + a.d, uint16_t{0});
   rmsnorm::reference(a);
@@ -279,12 +355,24 @@ std::span<const Variant<quant_rows::Fn>> of_quant_rows() {
       {"truncated", Needs::kNothing, quant_by<code_truncated>},
       {"contracted magic addition", Needs::kNothing, quant_by<code_contracted>},
       {"clamped one short", Needs::kNothing, quant_by<code_clamped>},
+      {"codes down to -128", Needs::kNothing, quant_to_minus_128},
+      {"maximum without the last element", Needs::kNothing, quant_maximum_without_last},
+      {"maximum of all rows", Needs::kNothing, quant_maximum_of_all_rows},
+      {"maximum of the row before", Needs::kNothing, quant_maximum_of_row_before},
       {"floating-point maximum", Needs::kNothing, quant_float_maximum},
       {"scale 0 of a zero row", Needs::kNothing, quant_zero_scale},
       {"given maxima ignored", Needs::kNothing, quant_own_maximum},
       {"scale by a reciprocal", Needs::kNothing, quant_scale_by_reciprocal},
       {"power of two from the exponent alone", Needs::kNothing, quant_pow2_by<exponent_alone>},
       {"nearest power of two", Needs::kNothing, quant_pow2_by<exponent_nearest>},
+  };
+  return kTable;
+}
+
+std::span<const Variant<quant_rows::Fn>> equivalents_of_quant_rows() {
+  static constexpr Variant<quant_rows::Fn> kTable[] = {
+      {"subnormals flushed", Needs::kNothing, quant_by<code_flushed>},
+      {"magic addition in two steps", Needs::kNothing, quant_by<code_magic>},
   };
   return kTable;
 }
@@ -298,6 +386,10 @@ std::span<const Variant<rmsnorm::Fn>> of_rmsnorm() {
       {"shifts modulo 64", Needs::kNothing, rmsnorm_by<factor_shift_modulo>},
       {"sum converted by way of binary64", Needs::kNothing, rmsnorm_by<factor_double_sum>},
       {"zeros on overflow", Needs::kNothing, rmsnorm_by<factor_zero_on_overflow>},
+      {"epsilon outside the root", Needs::kNothing, rmsnorm_by<factor_epsilon_outside>},
+      {"epsilon left out", Needs::kNothing, rmsnorm_by<factor_without_epsilon>},
+      {"divided by one element fewer", Needs::kNothing, rmsnorm_by<factor_of_one_fewer>},
+      {"last element left out", Needs::kNothing, rmsnorm_by<factor_without_last>},
       {"not in place", Needs::kNothing, rmsnorm_not_in_place},
   };
   return kTable;

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
-#include "ops/mutants.h"
+#include "ops/mutants/mutants.h"
 
 namespace zeroulp::ops::mutants {
 namespace {
@@ -32,6 +34,12 @@ void residual_flushed(const residual::Args& a) {
 }
 void residual_without_tail(const residual::Args& a) {
   for (int64_t i = 0; i < a.count / 8 * 8; ++i) a.x[i] = residual::sum(a.x[i], a.y[i]);
+}
+
+// The sum of two bf16 in binary64 and then in binary32: 24 >= 2 * 8 + 2 bits, so a second rounding is harmless.
+void residual_by_way_of_binary64(const residual::Args& a) {
+  for (int64_t i = 0; i < a.count; ++i)
+    a.x[i] = float_to_bf16(static_cast<float>(static_cast<double>(bf16_to_float(a.x[i])) + static_cast<double>(bf16_to_float(a.y[i]))));
 }
 
 // embedding
@@ -78,6 +86,15 @@ uint16_t silu_clamp_loses_nan(float g, float u) {
   return float_to_bf16(bf16_to_float(float_to_bf16(num::is_nan(g) ? 0.0f / (1.0f + num::exp2_5(d)) : silu_of(g))) * u);
 }
 uint16_t silu_swapped(float g, float u) { return silu_mul::value(float_to_bf16(u), float_to_bf16(g)); }
+
+// mul(g, div_rn(1, d)) rounds to the same bf16 as div_rn(g, d) for all 65,536 gates.
+uint16_t silu_by_reciprocal(float g, float u) {
+  return float_to_bf16(bf16_to_float(float_to_bf16(g * (1.0f / (1.0f + num::exp2_5(-g * num::kLog2E))))) * u);
+}
+uint16_t silu_bf16_exponential(float g, float u) {
+  const float e = bf16_to_float(float_to_bf16(num::exp2_5(-g * num::kLog2E)));
+  return float_to_bf16(bf16_to_float(float_to_bf16(g / (1.0f + e))) * u);
+}
 
 // rope
 template <rope::Pair (*kRotate)(float a, float b, float c, float s)>
@@ -131,7 +148,54 @@ void rope_row_for_position(const rope::Args& a) {
   rope_by<rope_good>(b);
 }
 
+void rope_by_positions(const rope::Args& a, int32_t (*position)(int32_t)) {
+  std::vector<int32_t> positions(a.positions, a.positions + a.rows);
+  for (int32_t& p : positions) p = position(p);
+  rope::Args b = a;
+  b.positions = positions.data();
+  rope_by<rope_good>(b);
+}
+void rope_one_position_earlier(const rope::Args& a) {
+  rope_by_positions(a, [](int32_t p) { return std::max(0, p - 1); });
+}
+void rope_positions_of_8_bits(const rope::Args& a) {  // significant ones, as a bf16 has
+  rope_by_positions(a, [](int32_t p) { return static_cast<int32_t>(num::float_of(num::bits_of(static_cast<float>(p)) & 0xFFFF0000u)); });
+}
+
+// Entries of the table.
+num::SinCosBf16 table_angle_in_fp32(uint32_t position, float frequency, float factor) {
+  const float angle = static_cast<float>(position) * frequency;
+  return {float_to_bf16(factor * std::cos(angle)), float_to_bf16(factor * std::sin(angle))};
+}
+num::SinCosBf16 table_truncated(uint32_t position, float frequency, float factor) {
+  const double angle = static_cast<double>(position) * static_cast<double>(frequency);
+  return {truncated_bf16(static_cast<float>(factor * std::cos(angle))), truncated_bf16(static_cast<float>(factor * std::sin(angle)))};
+}
+num::SinCosBf16 table_bf16_angle(uint32_t position, float frequency, float factor) {
+  const float angle = bf16_to_float(float_to_bf16(static_cast<float>(position) * frequency));
+  return {float_to_bf16(factor * std::cos(angle)), float_to_bf16(factor * std::sin(angle))};
+}
+
 }  // namespace
+
+std::span<const Variant<rope::TableFn>> of_rope_table() {
+  static constexpr Variant<rope::TableFn> kTable[] = {
+      {"angle in fp32", Needs::kNothing, table_angle_in_fp32},
+      {"entries truncated", Needs::kNothing, table_truncated},
+      {"angle in bf16", Needs::kNothing, table_bf16_angle},
+  };
+  return kTable;
+}
+
+std::span<const Variant<residual::Fn>> equivalents_of_residual() {
+  static constexpr Variant<residual::Fn> kTable[] = {{"by way of binary64", Needs::kNothing, residual_by_way_of_binary64}};
+  return kTable;
+}
+
+std::span<const Variant<silu_mul::Fn>> equivalents_of_silu_mul() {
+  static constexpr Variant<silu_mul::Fn> kTable[] = {{"times a reciprocal", Needs::kNothing, silu_by<silu_by_reciprocal>}};
+  return kTable;
+}
 
 std::span<const Variant<residual::Fn>> of_residual() {
   static constexpr Variant<residual::Fn> kTable[] = {
@@ -160,6 +224,7 @@ std::span<const Variant<silu_mul::Fn>> of_silu_mul() {
       {"quotient one unit off", Needs::kNothing, silu_by<silu_quotient_off>},
       {"no clamp", Needs::kNothing, silu_by<silu_without_clamp>},
       {"a clamp that loses NaN", Needs::kNothing, silu_by<silu_clamp_loses_nan>},
+      {"exponential in bf16", Needs::kNothing, silu_by<silu_bf16_exponential>},
       {"gate and up exchanged", Needs::kNothing, silu_by<silu_swapped>},
   };
   return kTable;
@@ -172,6 +237,8 @@ std::span<const Variant<rope::Fn>> of_rope() {
       {"turned backwards", Needs::kNothing, rope_by<rope_backwards>},
       {"interleaved pairs", Needs::kNothing, rope_interleaved},
       {"row number for position", Needs::kNothing, rope_row_for_position},
+      {"one position earlier", Needs::kNothing, rope_one_position_earlier},
+      {"positions of 8 bits", Needs::kNothing, rope_positions_of_8_bits},
   };
   return kTable;
 }
