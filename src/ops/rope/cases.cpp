@@ -93,6 +93,15 @@ void cases(const Visit<Fn>& visit) {
     visit_heads(visit, Kind::kHard, fmt::format("3 heads of {}, 5 rows, tiny values", d), "contraction, flushed subnormals",
                 in);
   }
+  // A table in which every position has an angle of its own, beyond what 8 significant bits tell apart.
+  Heads late{bell_bf16s(random, 12 * 2 * 32, 2.0f), 12, 2, 32, {255, 256, 257, 258, 259, 511, 513, 514, 1021, 1022, 1023, 1024}, {}, {}};
+  for (uint32_t p = 0; p <= 1024; ++p)
+    for (int i = 0; i < 16; ++i) {
+      const num::SinCosBf16 e = num::sincos_bf16(p, num::pow2(-i));
+      late.cos.push_back(e.cos);
+      late.sin.push_back(e.sin);
+    }
+  visit_heads(visit, Kind::kHard, "positions around 256, 512 and 1,024", "positions kept in bf16", late);
 }
 
 void table_cases(const Visit<TableFn>& visit) {
