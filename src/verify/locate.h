@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "engine/trace.h"
 #include "verify/digests.h"
+#include "verify/signature.h"
 
 namespace zeroulp::verify {
 
@@ -18,6 +19,8 @@ struct FirstDifference {
   int64_t index = 0;        // of the first differing element in the op's row
   uint16_t a = 0, b = 0;    // bf16 there
   int64_t differing = 0, width = 0;  // elements of the row
+  int64_t rows = 0, rows_differing = 0;  // of the sequence, at this op
+  Likely likely;                         // from what all of these rows look like
 
   std::string text() const;
 };

@@ -24,8 +24,30 @@ Status compute(const model::QuantizedModel& model, const RunConfig& config, engi
 }
 
 std::string LayerDifference::text() const {
-  return fmt::format("layer {}, residual after {}, position {} of sequence {}", layer, after_mlp ? "MLP" : "attention", position, sequence);
+  return fmt::format("layer {}, residual after {}, position {} of sequence {}; likeliest cause, from which positions differ alone: {}", layer,
+                     after_mlp ? "MLP" : "attention", position, sequence, likely.text());
 }
+
+namespace {
+
+// Up to where two logs of a sequence have the same tokens before them.
+int64_t common_length(const RunLog& a, const RunLog& b, size_t sequence) {
+  const auto &x = a.log.tokens[sequence], &y = b.log.tokens[sequence];
+  return static_cast<int64_t>(a.workload.prompts[sequence].size()) + (std::mismatch(x.begin(), x.end(), y.begin(), y.end()).first - x.begin());
+}
+
+Likely likely_at(const RunLog& a, const RunLog& b, int64_t sequence, int64_t word) {
+  std::vector<bool> differs;
+  const int64_t end = common_length(a, b, static_cast<size_t>(sequence));
+  for (const auto& [key, row] : a.residuals) {
+    const auto other = b.residuals.find(key);
+    if (key.first == sequence && key.second < end && other != b.residuals.end())
+      differs.push_back(row[static_cast<size_t>(word)] != other->second[static_cast<size_t>(word)]);
+  }
+  return likely_fault(word % 2 == 1 ? kLogMlp : kLogAttention, features_of_rows(differs, word / 2));
+}
+
+}  // namespace
 
 std::optional<LayerDifference> first_layer_difference(const RunLog& a, const RunLog& b) {
   if (a.layers != b.layers) return std::nullopt;
@@ -34,10 +56,8 @@ std::optional<LayerDifference> first_layer_difference(const RunLog& a, const Run
       const auto sequence = static_cast<size_t>(key.first), at = static_cast<size_t>(word);
       const auto other = b.residuals.find(key);
       if (other == b.residuals.end() || row[at] == other->second[at]) continue;
-      const auto &x = a.log.tokens[sequence], &y = b.log.tokens[sequence];
-      const int64_t common = std::mismatch(x.begin(), x.end(), y.begin(), y.end()).first - x.begin();
-      if (key.second >= static_cast<int64_t>(a.workload.prompts[sequence].size()) + common) continue;
-      return LayerDifference{word / 2, key.first, key.second, word % 2 == 1};
+      if (key.second >= common_length(a, b, sequence)) continue;
+      return LayerDifference{word / 2, key.first, key.second, word % 2 == 1, likely_at(a, b, key.first, word)};
     }
   return std::nullopt;
 }

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "verify/run_log.h"
+#include "verify/signature.h"
 
 namespace zeroulp::verify {
 
@@ -17,6 +18,7 @@ Status compute(const model::QuantizedModel& model, const RunConfig& config, engi
 struct LayerDifference {
   int64_t layer, sequence, position;
   bool after_mlp;  // else after the layer's attention
+  Likely likely;   // from which of the sequence's rows differ there: a log holds digests, no values
   std::string text() const;
 };
 std::optional<LayerDifference> first_layer_difference(const RunLog& a, const RunLog& b);

@@ -9,6 +9,7 @@
 
 #include "num/bf16.h"
 #include "num/digest.h"
+#include "verify/faults/registry.h"
 
 namespace zeroulp::verify {
 namespace {
@@ -173,7 +174,8 @@ std::string_view class_name(FaultClass fault_class) {
 std::string_view feature_name(Feature feature) {
   static constexpr std::array<std::string_view, kFeatures> kNames = {"rows",  "elements", "columns",      "first row",      "first column", "largest distance",
                                                                      "ones",  "away",     "even",         "error",          "cosine",       "multiple by row",
-                                                                     "multiple by column", "shuffled",    "trend",          "zeros"};
+                                                                     "multiple by column", "shuffled",    "trend",          "zeros",
+                                                                     "layer"};
   return kNames[static_cast<size_t>(feature)];
 }
 
@@ -219,7 +221,44 @@ Features features_of(const Observed& o) {
   return f;
 }
 
+Features features_of_rows(const std::vector<bool>& differs, int64_t layer) {
+  Features f;
+  f.fill(-1);
+  const auto first = std::find(differs.begin(), differs.end(), true);
+  if (first == differs.end()) return f;
+  const auto n = static_cast<double>(std::count(differs.begin(), differs.end(), true)), rows = static_cast<double>(differs.size());
+  f[static_cast<size_t>(Feature::kRows)] = n == rows ? int8_t{6} : bucket(n / rows, {0.02, 0.1, 0.3, 0.6, 0.9});
+  f[static_cast<size_t>(Feature::kFirstRow)] = first_row_bucket(first - differs.begin());
+  f[static_cast<size_t>(Feature::kLayer)] = static_cast<int8_t>(std::min<int64_t>(layer, 2));
+  return f;
+}
+
+std::string_view seen_at(std::string_view op) {
+  return op == "quant_rows" ? "linear_s8" : op == "kv_cache" ? "attention" : op == "rope_table" ? "rope" : op;
+}
+
 namespace {
+
+// One fault as it was seen in an op's output: for each feature the shares of the buckets in fifteenths, one hexadecimal digit each.
+struct Signature {
+  std::string_view seen_at, fault, shares;
+};
+constexpr Signature kSignatures[] = {
+#include "verify/signature_table.inc"
+    {"", "", ""}};
+
+// log P(features | fault), the features taken as independent; a bucket that was never seen is not impossible.
+double log_likelihood(const Signature& s, const Features& features) {
+  constexpr double kUnseen = 0.4;
+  double sum = 0;
+  for (size_t f = 0; f < kFeatures; ++f) {
+    if (features[f] < 0) continue;
+    const char digit = s.shares[f * (kBuckets + 1) + static_cast<size_t>(features[f])];
+    const int fifteenths = digit <= '9' ? digit - '0' : digit - 'a' + 10;
+    sum += std::log((fifteenths + kUnseen) / (15 + kBuckets * kUnseen));
+  }
+  return sum;
+}
 
 // Without signatures of the op: what the features say to anyone.
 FaultClass first_guess(const Features& f) {
@@ -242,6 +281,34 @@ std::string Likely::text() const {
   return fmt::format("{} ({:.0f} %{})", class_name(fault_class), 100 * share, fault.empty() ? "" : fmt::format(", as in '{}'", fault));
 }
 
-Likely likely_fault(std::string_view, const Features& features) { return {first_guess(features), 1, {}}; }
+Likely likely_fault(std::string_view op, const Features& features) {
+  if (std::all_of(features.begin(), features.end(), [](int8_t f) { return f < 0; })) return {FaultClass::kNone, 1, {}};
+  constexpr double kDependence = 2;  // features are not independent: their evidence counts half
+  std::vector<std::pair<const Signature*, double>> candidates;
+  double best = -HUGE_VAL;
+  for (const Signature& s : kSignatures)
+    if (s.seen_at == op && !op.empty()) {
+      candidates.emplace_back(&s, log_likelihood(s, features) / kDependence);
+      best = std::max(best, candidates.back().second);
+    }
+  if (candidates.empty()) return {first_guess(features), 1, {}};
+  std::array<double, kFaultClasses> shares{};
+  double total = 0;
+  for (auto& [signature, weight] : candidates) {
+    weight = std::exp(weight - best);
+    total += weight;
+    if (const Fault* fault = find_fault(signature->fault)) shares[static_cast<size_t>(fault->fault_class)] += weight;
+  }
+  const auto most = std::max_element(shares.begin(), shares.end());
+  Likely answer{static_cast<FaultClass>(most - shares.begin()), *most / total, {}};
+  double most_like = 0;
+  for (const auto& [signature, weight] : candidates) {
+    const Fault* fault = find_fault(signature->fault);
+    if (fault == nullptr || fault->fault_class != answer.fault_class || weight <= most_like) continue;
+    most_like = weight;
+    answer.fault = fault->name;
+  }
+  return answer;
+}
 
 }  // namespace zeroulp::verify

@@ -67,14 +67,22 @@ enum class Feature {
   kShuffled,      // does the row hold the same values in another order, or another row's?
   kTrend,         // does the error grow with the row's number?
   kZeros,         // zeros and NaN where there should be none, or the reverse
+  kLayer,         // the layer of the first difference; of run logs only
 };
-inline constexpr size_t kFeatures = static_cast<size_t>(Feature::kZeros) + 1;
+inline constexpr size_t kFeatures = static_cast<size_t>(Feature::kLayer) + 1;
 using Features = std::array<int8_t, kFeatures>;
 std::string_view feature_name(Feature feature);
 
 Features features_of(const Observed& observed);
 
-// The likeliest class with its share of the evidence, and the catalogue's fault that is most like it.
+// Of run logs: which rows of the residual stream differ where it differs first, in this layer.
+inline constexpr std::string_view kLogAttention = "log attention", kLogMlp = "log MLP";
+Features features_of_rows(const std::vector<bool>& differs, int64_t layer);
+
+// The op in whose output a fault of `op` is seen: of the quantiser in the linear's, of the cache in attention's, of tables in the rotated rows.
+std::string_view seen_at(std::string_view op);
+
+// The likeliest class with its share of the evidence, and the catalogue's fault that is most like it. `op` as in Observed, or kLogAttention, kLogMlp.
 struct Likely {
   FaultClass fault_class = FaultClass::kNone;
   double share = 0;        // posterior, all classes of the op sum to 1

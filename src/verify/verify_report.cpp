@@ -147,7 +147,10 @@ void to_json(const Request& r, const Answer& a, Json& body) {
                                 {"baseline", fmt::format("0x{:04x}", d.a)},
                                 {"here", fmt::format("0x{:04x}", d.b)},
                                 {"differing", d.differing},
-                                {"width", d.width}};
+                                {"width", d.width},
+                                {"rows", d.rows},
+                                {"rows_differing", d.rows_differing},
+                                {"likely", {{"class", class_name(d.likely.fault_class)}, {"share", d.likely.share}, {"as_in", d.likely.fault}}}};
   }
   body["digests"] = {{"runs", rows}, {"pairs_covered", a.digests.coverage.covered}, {"pairs", a.digests.coverage.total}, {"guilty_axes", a.digests.guilty_axes}};
   if (a.orders.inputs > 0) {

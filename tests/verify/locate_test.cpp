@@ -48,15 +48,19 @@ TEST(Locate, FindsTheOpOfEveryPlant) {
       EXPECT_NE(d.a, d.b) << name;
       EXPECT_GE(d.differing, 1) << name;
       EXPECT_LE(d.differing, d.width) << name;
+      EXPECT_GE(d.rows_differing, 1) << name;
+      EXPECT_NE(d.likely.fault_class, FaultClass::kNone) << name << ": " << d.text();
     }
   }
 }
 
 TEST(Locate, SaysWhereInOneLine) {
   FirstDifference d;
-  d.sequence = 1, d.position = 5, d.layer = 3, d.op = TraceOp::kDown, d.token = 42, d.index = 7, d.a = 0x3f80, d.b = 0x3f81, d.differing = 2, d.width = 48;
+  d.sequence = 1, d.position = 5, d.layer = 3, d.op = TraceOp::kDown, d.token = 42, d.index = 7, d.a = 0x3f80, d.b = 0x3f81, d.differing = 2, d.width = 48, d.rows = 17, d.rows_differing = 9;
+  d.likely = {FaultClass::kLostElements, 0.83, "k-last"};
   EXPECT_EQ(d.text(),
-            "layer 3, down_proj, sequence 1, position 5 (token 42), element 7: 1 (0x3f80) against 1.0078125 (0x3f81); 2 of the row's 48 elements differ");
+            "layer 3, down_proj, sequence 1, position 5 (token 42), element 7: 1 (0x3f80) against 1.0078125 (0x3f81); 2 of the row's 48 elements and 9 of 17 rows "
+            "differ; likeliest cause: elements left out (83 %, as in 'k-last')");
 }
 
 }  // namespace

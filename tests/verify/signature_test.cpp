@@ -5,6 +5,7 @@
 
 #include "num/bf16.h"
 #include "num/philox.h"
+#include "verify/faults/learn.h"
 
 namespace zeroulp::verify {
 namespace {
@@ -76,6 +77,35 @@ TEST(Signature, ALateDifferenceStartsLate) {
   EXPECT_EQ(at(f, Feature::kFirstRow), 3);
   EXPECT_EQ(at(f, Feature::kFirstColumn), 4);
   EXPECT_EQ(at(f, Feature::kRows), 1);
+}
+
+TEST(Signature, OfRunLogsLookAtRowsAlone) {
+  std::vector<bool> differs(300, false);
+  for (int64_t row = 128; row < 300; ++row) differs[static_cast<size_t>(row)] = true;
+  const Features f = features_of_rows(differs, 3);
+  EXPECT_EQ(at(f, Feature::kRows), 3);
+  EXPECT_EQ(at(f, Feature::kFirstRow), 4);
+  EXPECT_EQ(at(f, Feature::kLayer), 2);
+  EXPECT_EQ(at(f, Feature::kLargest), -1);
+  const Likely likely = likely_fault(kLogAttention, f);
+  EXPECT_EQ(likely.fault_class, FaultClass::kCache) << likely.text();
+}
+
+// Models and layers that the table was not learnt from. docs/faults.md gives these figures.
+TEST(Signature, HeldOutAccuracyIsAsCommitted) {
+  const auto samples = held_out_samples(2);
+  ASSERT_TRUE(samples) << samples.error().text;
+  int64_t right = 0, judged = 0, log_right = 0, log_judged = 0;
+  for (const Accuracy& a : accuracy_of(*samples)) {
+    std::printf("[ accuracy ] %s: %lld of %lld\n", std::string(a.seen_at).c_str(), static_cast<long long>(a.right), static_cast<long long>(a.judged));
+    const bool log = a.seen_at == kLogAttention || a.seen_at == kLogMlp;
+    (log ? log_right : right) += a.right;
+    (log ? log_judged : judged) += a.judged;
+  }
+  EXPECT_EQ(right, 1551);
+  EXPECT_EQ(judged, 1815);
+  EXPECT_EQ(log_right, 70);
+  EXPECT_EQ(log_judged, 215);
 }
 
 }  // namespace

@@ -52,7 +52,8 @@ io::Json difference_json(const verify::Replay& r) {
     out["first_layer"] = {{"layer", r.first_layer->layer},
                           {"after", r.first_layer->after_mlp ? "MLP" : "attention"},
                           {"sequence", r.first_layer->sequence},
-                          {"position", r.first_layer->position}};
+                          {"position", r.first_layer->position},
+                          {"likely", {{"class", verify::class_name(r.first_layer->likely.fault_class)}, {"share", r.first_layer->likely.share}, {"as_in", r.first_layer->likely.fault}}}};
   if (r.first_token >= 0) out["first_token"] = {{"sequence", r.first_token_sequence}, {"token", r.first_token}};
   return out;
 }

@@ -29,6 +29,7 @@ constexpr Verb kVerbs[] = {
     {"run", cmd_run, "generate text; the same bits on every kernel, batch, thread count and machine"},
     {"digest", cmd_digest, "the digest log of one configuration", true},
     {"diff", cmd_diff, "what changed between two checkpoints, tensor files or digest logs"},
+    {"faults", cmd_faults, "which checks would notice a wrong kernel? one known fault after another, against ten gates"},
     {"doctor", cmd_doctor, "what can run on this machine, and why the rest cannot"},
     {"quality", cmd_quality, "perplexity of a model on a text, and how far it is from a reference"},
     {"quantize", cmd_quantize, "a Hugging Face model to an integer model under the contract"},

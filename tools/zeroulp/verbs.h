@@ -7,6 +7,7 @@ int cmd_diff(int argc, char** argv);
 int cmd_digest(int argc, char** argv);
 int cmd_verify(int argc, char** argv);
 int cmd_doctor(int argc, char** argv);
+int cmd_faults(int argc, char** argv);
 int cmd_quality(int argc, char** argv);
 int cmd_quantize(int argc, char** argv);
 int cmd_import(int argc, char** argv);

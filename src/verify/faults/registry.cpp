@@ -50,7 +50,7 @@ constexpr Fault kFaults[] = {
     {"first-rows-scale", kWrongScale, "linear_s8", "the first row's scale", "sA of row 0 for all rows", "scales [N] read as [1]", "xxxxxxxxxx"},
     {"stale-row-scale", kWrongScale, "linear_s8", "the scale of the row before", "sA of the row before", "batch indexing", "xxxxxxxxxx"},
     // The quantiser.
-    {"quant-half-away", kQuantiserRounding, "quant_rows", "ties away from zero", "round() for rint()", "SGLang's Triton quantiser beside vLLM's CUDA quantiser", "xxxx....x."},
+    {"quant-half-away", kQuantiserRounding, "quant_rows", "ties away from zero", "round in place of rint", "SGLang's Triton quantiser beside vLLM's CUDA quantiser", "xxxx....x."},
     {"quant-half-up", kQuantiserRounding, "quant_rows", "ties upwards", "floor(t + 0.5)", "", "xxxx....x."},
     {"quant-truncated", kQuantiserRounding, "quant_rows", "truncated", "a cast", "vllm#45361, sglang#4396, tt-metal#51304", "xxxx....x.", "", "xxxxx..xxx"},
     {"quant-divided", kQuantiserRounding, "quant_rows", "x / s", "x / s for x (127 / a)", "vLLM's static quantiser beside its dynamic one", "xxxx....x."},
@@ -95,7 +95,7 @@ constexpr Fault kFaults[] = {
     {"attention-low-planes", kExtraRounding, "attention", "low planes multiplied", "lo lo is not dropped", "", "xx......x.", "", "x........."},
     {"attention-constant-bf16", kConstant, "attention", "score constant kept in bf16", "bf16(log2(e) / sqrt(d))", "scale arguments in bf16", "xxxx...xx."},
     {"attention-8-bits", kExtraRounding, "attention", "probabilities of 8 bits", "127 levels for 16,256", "int8 P", "xxxx....x."},
-    {"attention-half-away", kQuantiserRounding, "attention", "ties away from zero", "round() for rint() of p and w", "", "xx......x."},
+    {"attention-half-away", kQuantiserRounding, "attention", "ties away from zero", "round in place of rint for p and w", "", "xx......x."},
     {"attention-truncated", kQuantiserRounding, "attention", "probabilities truncated", "a cast of p and w", "", "xxx.....x."},
     // The KV cache, judged on what attention makes of it.
     {"cache-values-truncated", kQuantiserRounding, "kv_cache", "values truncated", "a cast of the value's code", "vllm#45361", "xxxx....x."},
