@@ -182,14 +182,23 @@ void quant_maximum_of_row_before(const quant_rows::Args& a) {  // the first row 
 
 // Flushing subnormals changes no code: a row with codes other than 0 has a magnitude of 2^-72 or more (attention: 2^-40), so a subnormal x
 // gives |x * m| < 2^-126 * 16256 * 2^72 < 1/2, code 0, and scales are normal (QuantRows.FlushingSubnormalsChangesNoCode).
-int32_t code_flushed(float x, float top, int width) {
+int32_t code_flushed(float x, float multiplier) {
   const auto flushed = [](float v) { return std::fabs(v) < 0x1p-126f ? std::copysign(0.0f, v) : v; };
-  return num::rne(flushed(flushed(x) * flushed(num::quant_multiplier(top, width))));
+  return num::rne(flushed(flushed(x) * flushed(multiplier)));
 }
 // Adding and subtracting 1.5 * 2^23 in two steps rounds to the nearest even integer: |q| <= 2^22.
-int32_t code_magic(float x, float top, int width) {
-  const volatile float product = x * num::quant_multiplier(top, width), sum = product + 12582912.0f;
+int32_t code_magic(float x, float multiplier) {
+  const volatile float product = x * multiplier, sum = product + 12582912.0f;
   return static_cast<int32_t>(sum - 12582912.0f);
+}
+// By the rule's own scale and multiplier.
+template <int32_t (*kCode)(float x, float multiplier)>
+void quant_equal(const quant_rows::Args& a) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const uint16_t* x = a.x + r * a.x_stride;
+    const float m = quant_rows::begin_row(a, r, a.absmax ? a.absmax[r] : quant_rows::row_absmax(x, a.k));
+    for (int64_t i = 0; i < a.k; ++i) a.codes[r * a.codes_stride + i] = m == 0 ? int16_t{0} : static_cast<int16_t>(kCode(bf16_to_float(x[i]), m));
+  }
 }
 
 void quant_float_maximum(const quant_rows::Args& a) {  // fmax passes over NaN
@@ -371,8 +380,8 @@ std::span<const Variant<quant_rows::Fn>> of_quant_rows() {
 
 std::span<const Variant<quant_rows::Fn>> equivalents_of_quant_rows() {
   static constexpr Variant<quant_rows::Fn> kTable[] = {
-      {"subnormals flushed", Needs::kNothing, quant_by<code_flushed>},
-      {"magic addition in two steps", Needs::kNothing, quant_by<code_magic>},
+      {"subnormals flushed", Needs::kNothing, quant_equal<code_flushed>},
+      {"magic addition in two steps", Needs::kNothing, quant_equal<code_magic>},
   };
   return kTable;
 }

@@ -93,7 +93,7 @@ void Capture::linears(const ops::Kernels& k, std::vector<Output>& to) const {
                             : role == LinearRole::kGate || role == LinearRole::kUp ? TraceOp::kPostNorm
                                                                                      : TraceOp::kInputNorm;
       const model::QuantizedLinear& l = weights[role];
-      const Quantised q = quantised(k, kept_[i].at(input).data(), rows(), l.k, l.width, num::kLinearRange);
+      const Quantised q = quantised(k, kept_[i].at(input).data(), rows(), l.k, l.width, l.rows);
       Rows y(static_cast<size_t>(rows() * l.n));
       k.linear_s8.run({q.codes.data(), l.k, q.scales.data(), rows(), l.k, l.width, l.codes, l.k, l.n, l.scales, l.bias, ops::linear_s8::Output::kBf16, y.data(), l.n});
       to.push_back(make_output(fmt::format("layer {}, {}", layers_[i], model::kLinearNames[static_cast<size_t>(role)]), Element::kBf16, l.n, y));
@@ -105,7 +105,7 @@ Output Capture::head(const ops::Kernels& k) const {
   const model::QuantizedLinear& l = model_->head();
   const int64_t count = std::min(kHeadRows, rows());
   const uint16_t* x = final_norm_.data() + (rows() - count) * l.k;
-  const Quantised q = quantised(k, x, count, l.k, l.width, num::kLinearRange);
+  const Quantised q = quantised(k, x, count, l.k, l.width, l.rows);
   std::vector<float> y(static_cast<size_t>(count * l.n));
   k.linear_s8.run({q.codes.data(), l.k, q.scales.data(), count, l.k, l.width, l.codes, l.k, l.n, l.scales, l.bias, ops::linear_s8::Output::kF32, y.data(), l.n});
   return make_output("head", Element::kF32, l.n, y);
@@ -173,7 +173,7 @@ std::vector<Output> Capture::outputs(std::string_view op, const ops::Kernels& k)
       for (const TraceOp at : {TraceOp::kInputNorm, TraceOp::kAttention, TraceOp::kSiluMul}) {
         const LinearRole role = at == TraceOp::kInputNorm ? LinearRole::kQ : at == TraceOp::kAttention ? LinearRole::kO : LinearRole::kDown;
         const model::QuantizedLinear& l = model_->layers()[static_cast<size_t>(layers_[i])][role];
-        const Quantised q = quantised(k, kept_[i].at(at).data(), rows(), l.k, l.width, num::kLinearRange);
+        const Quantised q = quantised(k, kept_[i].at(at).data(), rows(), l.k, l.width, l.rows);
         to.push_back(make_output(fmt::format("layer {}, input of {}", layers_[i], model::kLinearNames[static_cast<size_t>(role)]), Element::kI16, l.k, q.codes));
       }
   } else if (op == "argmax") {
