@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -67,7 +68,45 @@ Status refuse_nameless(const fs::path& path) {
   return {};
 }
 
+// The same place without links and ".." on the way, so that a rename of one part of the name does not break another.
+fs::path resolved(const fs::path& path) {
+  std::error_code ec;
+  const fs::path parent = fs::weakly_canonical(fs::absolute(parent_of(path), ec), ec);
+  return ec ? path : parent / path.filename();
+}
+
+Status refuse_irreplaceable(const fs::path& path) {
+  std::error_code ec;
+  const fs::file_status status = fs::symlink_status(path, ec);
+  if (!fs::exists(status)) return {};
+  if (!fs::is_directory(status))
+    return bad_input(fmt::format("{}: exists and is not a folder, so it is not replaced; give another name", path.string()));
+  bool ours = true, folders = false;
+  for (const auto& entry : fs::directory_iterator(path, ec)) {
+    folders |= entry.is_directory(ec);
+    ours = false;
+  }
+  ours |= fs::exists(path / "config.json", ec) || fs::exists(path / "zeroulp.json", ec);
+  if (ours && !folders) return {};
+  return bad_input(fmt::format("{}: {}, so --force does not replace it; remove it yourself, or give another name", path.string(),
+                               folders ? "there are folders in it" : "no model is in it"));
+}
+
 fs::path without_trailing_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
+
+// For file systems that cannot exchange two names. The old folder ends under the new one's temporary name.
+Status replace_in_two_steps(const fs::path& temporary, const fs::path& path) {
+  const fs::path old = temporary.string() + "-old";
+  if (::rename(path.c_str(), old.c_str()) != 0) return system_error("cannot be replaced", path, errno);
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int code = errno;
+    if (::rename(old.c_str(), path.c_str()) != 0)
+      return bad_input(fmt::format("{}: cannot put in place: {}; what was there is in {} now", path.string(), std::strerror(code), old.string()));
+    return system_error("cannot put in place", path, code);
+  }
+  if (::rename(old.c_str(), temporary.c_str()) != 0) return system_error("cannot be removed", old, errno);
+  return {};
+}
 
 }  // namespace
 
@@ -207,9 +246,10 @@ Result<AtomicFolder> AtomicFolder::create(const fs::path& given, bool force) {
   const fs::path path = without_trailing_slash(given);
   ZU_TRY(refuse_nameless(path));
   ZU_TRY(refuse_existing(path, force));
+  ZU_TRY(refuse_irreplaceable(path));
   AtomicFolder folder;
-  folder.path_ = path;
-  folder.temporary_ = temporary_name(path);
+  folder.path_ = resolved(path);
+  folder.temporary_ = temporary_name(folder.path_);
   std::error_code ec;
   fs::remove_all(folder.temporary_, ec);
   if (!fs::create_directories(folder.temporary_, ec))
@@ -227,8 +267,9 @@ Status check_folder_creatable(const fs::path& given, bool force) {
   const fs::path path = without_trailing_slash(given);
   ZU_TRY(refuse_nameless(path));
   ZU_TRY(refuse_existing(path, force));
+  ZU_TRY(refuse_irreplaceable(path));
   std::error_code ec;
-  fs::path parent = parent_of(path);
+  fs::path parent = parent_of(resolved(path));
   while (!fs::exists(parent, ec) && parent != parent_of(parent)) parent = parent_of(parent);
   if (!fs::is_directory(parent, ec)) return bad_input(fmt::format("{}: cannot be made: {} is not a folder", path.string(), parent.string()));
   if (::access(parent.c_str(), W_OK | X_OK) != 0) return cannot_create(path, std::strerror(errno));
@@ -248,19 +289,17 @@ AtomicFolder::~AtomicFolder() {
 Status AtomicFolder::commit() {
   for (const auto& entry : fs::recursive_directory_iterator(temporary_)) ZU_TRY(sync_path(entry.path()));
   ZU_TRY(sync_path(temporary_));
+  // Old and new change places in one step, so that nothing that ends the program leaves the name empty.
   std::error_code ec;
-  const fs::path old = temporary_.string() + "-old";
   const bool replaces = fs::exists(path_, ec);
-  if (replaces) fs::rename(path_, old, ec);
-  if (ec) return bad_input(fmt::format("{}: cannot be replaced: {}", path_.string(), ec.message()));
-  fs::rename(temporary_, path_, ec);
-  if (ec) {
-    const std::string why = ec.message();
-    if (replaces) fs::rename(old, path_, ec);
-    return bad_input(fmt::format("{}: cannot put in place: {}", path_.string(), why));
+  if (replaces ? ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0
+               : ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int code = errno;
+    if (!replaces || (code != EINVAL && code != ENOSYS)) return system_error("cannot put in place", path_, code);
+    ZU_TRY(replace_in_two_steps(temporary_, path_));
   }
+  if (replaces) fs::remove_all(temporary_, ec);
   temporary_.clear();
-  if (replaces) fs::remove_all(old, ec);
   return sync_path(parent_of(path_));
 }
 

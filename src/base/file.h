@@ -66,7 +66,7 @@ Status check_folder_creatable(const std::filesystem::path& path, bool force);
 // A folder written under a temporary name beside `path`; commit() syncs its files and renames it. Destroyed uncommitted, it is removed.
 class AtomicFolder {
  public:
-  // Refuses an existing `path` unless `force`; with force the old folder is replaced at commit.
+  // Refuses an existing `path` unless `force`. With it a folder is replaced at commit if it is empty, or has a config.json or zeroulp.json and no folders in it.
   static Result<AtomicFolder> create(const std::filesystem::path& path, bool force);
   AtomicFolder(AtomicFolder&& other) noexcept;
   AtomicFolder& operator=(AtomicFolder&&) = delete;

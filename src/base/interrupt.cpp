@@ -17,6 +17,8 @@ extern "C" void on_interrupt(int signal) {
 
 void install_interrupt_handler() {
   for (int signal : {SIGINT, SIGTERM}) std::signal(signal, on_interrupt);
+  // A write beyond the limit of a file's size is an error of the write, and not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool interrupt_requested() { return g_interrupted != 0; }

@@ -44,14 +44,22 @@ void SpinThenSleep::wake() {
 ThreadPool::ThreadPool(int threads) : size_(threads) {
   ZU_CHECK(threads >= 1);
   parts_ = std::make_unique<Part[]>(static_cast<size_t>(threads));
-  for (int part = 1; part < threads; ++part) parts_[part].worker = std::thread([this, part] { work(part); });
+  try {
+    for (int part = 1; part < threads; ++part) parts_[part].worker = std::thread([this, part] { work(part); });
+  } catch (...) {  // no more threads are to be had
+    stop();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stopping_ = true;
   generation_.fetch_add(1);
   start_.wake();
-  for (int part = 1; part < size_; ++part) parts_[part].worker.join();
+  for (int part = 1; part < size_; ++part)
+    if (parts_[part].worker.joinable()) parts_[part].worker.join();
 }
 
 void ThreadPool::run_part(int part) {

@@ -29,7 +29,7 @@ class SpinThenSleep {
 
 class ThreadPool {
  public:
-  // threads >= 1 counts the caller, which always takes part.
+  // threads >= 1 counts the caller, which always takes part. std::system_error when so many cannot be had.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -57,6 +57,7 @@ class ThreadPool {
   };
   void run(const Job& job);
   void work(int part);
+  void stop();
   // True for the one thread that may run the part in this job.
   bool claim(int part, uint32_t generation);
   void run_part(int part);

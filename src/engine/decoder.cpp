@@ -175,7 +175,7 @@ void Decoder::norm(const uint16_t* x, const uint16_t* weight, uint16_t* y, const
   });
   if (options_.plant == Plant::kChunk)
     for (const Plan::Chunk& c : plan.chunks)
-      if (c.rows > 1) planted::rmsnorm_one_rounding({x + c.first_row * d, d, c.rows, d, weight, config_.rms_eps, y + c.first_row * d, d});
+      if (c.rows > 1) planted::rmsnorm_bf16_factor({x + c.first_row * d, d, c.rows, d, weight, config_.rms_eps, y + c.first_row * d, d});
   at_hand_ = {};
 }
 

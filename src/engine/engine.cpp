@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
+#include "base/together.h"
 
 namespace zeroulp::engine {
 namespace {
@@ -62,21 +62,19 @@ Status Engine::make_ranks() {
     pool_ = std::make_unique<ThreadPool>(options_.threads);
     // Ranks take GPUs in turn, from the chosen one on; where there is one for each, they exchange by NCCL.
     const int gpus = device::count(), size = options_.exchange != nullptr ? options_.exchange->size() : options_.ranks;
-    DeviceDecoder::Options decoder{options_.device, options_.max_rows, options_.max_context, pages_.capacity(), size > 1 && size <= gpus, options_.graphs};
+    const DeviceDecoder::Options shared{options_.device, options_.max_rows, options_.max_context, pages_.capacity(), size > 1 && size <= gpus, options_.graphs};
     // Joining NCCL is collective: every rank on a thread of its own.
     std::vector<std::unique_ptr<DeviceDecoder>> made(static_cast<size_t>(options_.ranks));
     std::vector<Status> done(made.size());
-    std::vector<std::thread> threads;
-    for (int r = 0; r < options_.ranks; ++r)
-      threads.emplace_back([&, r, decoder]() mutable {
-        decoder.device = (options_.device + (options_.exchange != nullptr ? options_.exchange->rank() : r)) % gpus;
-        auto rank = DeviceDecoder::create(model_, device_kernels_, exchange(r), decoder);
-        if (rank)
-          made[static_cast<size_t>(r)] = std::move(*rank);
-        else
-          done[static_cast<size_t>(r)] = std::move(rank).error();
-      });
-    for (std::thread& t : threads) t.join();
+    run_together(made.size(), [&](size_t r) {
+      DeviceDecoder::Options decoder = shared;
+      decoder.device = (options_.device + (options_.exchange != nullptr ? options_.exchange->rank() : static_cast<int>(r))) % gpus;
+      auto rank = DeviceDecoder::create(model_, device_kernels_, exchange(static_cast<int>(r)), decoder);
+      if (rank)
+        made[r] = std::move(*rank);
+      else
+        done[r] = std::move(rank).error();
+    });
     for (Status& s : done) ZU_TRY(std::move(s));
     for (auto& rank : made) ranks_.push_back(std::move(rank));
     on_device_ = static_cast<DeviceDecoder*>(ranks_.front().get());
@@ -210,10 +208,7 @@ template <class Work>
 Status Engine::on_ranks(const Work& work) {
   if (ranks_.size() == 1) return work(*ranks_.front());
   std::vector<Status> done(ranks_.size());
-  std::vector<std::thread> others;
-  for (size_t r = 1; r < ranks_.size(); ++r) others.emplace_back([&, r] { done[r] = work(*ranks_[r]); });
-  done[0] = work(*ranks_.front());
-  for (std::thread& t : others) t.join();
+  run_together(ranks_.size(), [&](size_t r) { done[r] = work(*ranks_[r]); });
   for (Status& s : done) ZU_TRY(std::move(s));
   return {};
 }

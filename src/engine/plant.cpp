@@ -66,16 +66,15 @@ void linear_bf16_partials(const linear_s8::Args& a, int parts) {
   for (size_t i = 0; i < total.size(); ++i) put(a, static_cast<int64_t>(i) / a.n, static_cast<int64_t>(i) % a.n, total[i]);
 }
 
-void rmsnorm_one_rounding(const ops::rmsnorm::Args& a) {
+void rmsnorm_bf16_factor(const ops::rmsnorm::Args& a) {
   for (int64_t row = 0; row < a.rows; ++row) {
     const uint16_t* x = a.x + row * a.x_stride;
     int e_max = 1;
     for (int64_t i = 0; i < a.d; ++i) e_max = std::max(e_max, ops::rmsnorm::exponent_of(x[i]));
     int64_t sum = 0;
     for (int64_t i = 0; i < a.d; ++i) sum += ops::rmsnorm::square_term(x[i], e_max);
-    const float r = ops::rmsnorm::reciprocal_rms(sum, e_max, a.d, a.eps);
-    for (int64_t i = 0; i < a.d; ++i)
-      a.y[row * a.y_stride + i] = num::float_to_bf16(num::bf16_to_float(x[i]) * r * num::bf16_to_float(a.weight[i]));
+    const float r = through_bf16(ops::rmsnorm::reciprocal_rms(sum, e_max, a.d, a.eps));
+    for (int64_t i = 0; i < a.d; ++i) a.y[row * a.y_stride + i] = ops::rmsnorm::scaled(x[i], r, a.weight[i]);
   }
 }
 

@@ -18,7 +18,7 @@ enum class Plant {
   kVariant,         // every variant but the reference rounds intermediates of its epilogue to bf16
   kThreads,         // with several threads, down_proj adds per-thread partial sums in bf16
   kBatch,           // with several sequences, activation scales are taken over the whole batch
-  kChunk,           // chunks of several tokens use a fused norm that rounds once
+  kChunk,           // chunks of several tokens use a norm whose factor is bf16
   kTensorParallel,  // ranks exchange partial sums in bf16
   kPrefixCache      // a page found in the prefix cache comes back with its values rounded to 7 bits
 };
@@ -29,7 +29,7 @@ std::optional<Plant> plant_from_name(std::string_view name);
 namespace planted {
 void linear_bf16_intermediates(const ops::linear_s8::Args& args);
 void linear_bf16_partials(const ops::linear_s8::Args& args, int parts);
-void rmsnorm_one_rounding(const ops::rmsnorm::Args& args);
+void rmsnorm_bf16_factor(const ops::rmsnorm::Args& args);
 void round_sums_to_bf16(std::span<int64_t> sums);
 void round_values(std::byte* block, const ops::kv_cache::Layout& layout);
 }  // namespace planted

@@ -50,6 +50,11 @@ std::string known_pres() {
 Result<const Pre*> choose_pre(const GgufKeys& keys, const std::string& given) {
   constexpr const char* kKey = "tokenizer.ggml.pre";
   ZU_TRY_ASSIGN(const auto stored, keys.optional_text(kKey));
+  const bool says = stored && !stored->empty() && *stored != "default";
+  if (!given.empty() && std::none_of(std::begin(kPres), std::end(kPres), [&](const Pre& p) { return given == p.name; }))
+    return usage_error(fmt::format("--pre {}: there is no such rule; {} are", given, known_pres()));
+  if (!given.empty() && says && given != *stored)
+    return usage_error(fmt::format("--pre {}: the file says {} itself; leave --pre out", given, in_quotes(*stored)));
   const std::string name = !given.empty() ? given : stored.value_or("");
   if (name.empty() || name == "default")
     return keys.error(kKey, fmt::format("does not say how text is split before BPE; give --pre NAME, one of {}", known_pres()));

@@ -232,6 +232,8 @@ bool interrupted_conversion(const fs::path& out) { return PartialFolder::left_by
 
 Result<Outcome> quantize(const model::Checkpoint& checkpoint, const Job& job) {
   ZU_TRY(check_folder_creatable(job.out, job.force));
+  // What could not be opened afterwards is not begun.
+  ZU_TRY(model::config_from_json(model::config_to_json(checkpoint.config()), "this model's config.json"));
   if (job.calibration.tokens.empty() && (job.options.gptq || job.options.smooth))
     return usage_error("calibration text is missing");
   if (job.options.budget && job.calibration.held_out == 0) return usage_error("--budget measures on calibration text: give --calibration FILE");

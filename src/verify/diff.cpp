@@ -262,6 +262,10 @@ Result<RunLog> read_any_log(const fs::path& path) {
   if (looks_like_run_log(text)) return decode_unsealed(text, path.string());
   ZU_TRY_ASSIGN(const io::Json json, io::parse_json(text, path.string()));
   RunLog run;
+  if (json.is_object() && json.contains("model") && json["model"].is_object()) {
+    const io::Json identity = json["model"].value("identity", io::Json());
+    if (identity.is_string()) run.model_identity = identity.get<std::string>();
+  }
   ZU_TRY_ASSIGN(run.log, DigestLog::from_json(json.is_array() ? io::Json{{"digests", json}} : json, path.string()));
   return run;
 }
@@ -292,6 +296,17 @@ SequenceDiff compare_sequence(int64_t sequence, const std::map<int64_t, num::Dig
   return out;
 }
 
+std::string first_token_difference(const std::vector<std::vector<int32_t>>& a, const std::vector<std::vector<int32_t>>& b) {
+  for (size_t s = 0; s < std::min(a.size(), b.size()); ++s)
+    for (size_t i = 0; i < std::min(a[s].size(), b[s].size()); ++i)
+      if (a[s][i] != b[s][i]) return fmt::format("sequence {}, generated token {}: {} in A, {} in B", s, i, a[s][i], b[s][i]);
+  return "";
+}
+
+std::string sampling_text(const ops::sample::Settings& s) {
+  return fmt::format("temperature {}, top-k {}, top-p {}, seed {}", s.temperature, s.top_k, s.top_p, s.seed);
+}
+
 Result<DigestLogDiff> diff_digest_logs(const fs::path& path_a, const fs::path& path_b) {
   ZU_TRY_ASSIGN(const RunLog log_a, read_any_log(path_a));
   ZU_TRY_ASSIGN(const RunLog log_b, read_any_log(path_b));
@@ -301,6 +316,15 @@ Result<DigestLogDiff> diff_digest_logs(const fs::path& path_a, const fs::path& p
     for (const auto& [sequence, digests] : *log) sequences.insert(sequence);
   DigestLogDiff out;
   for (const int64_t s : sequences) out.sequences.push_back(compare_sequence(s, a[s], b[s]));
+  out.first_token = first_token_difference(log_a.log.tokens, log_b.log.tokens);
+  const auto note = [&](std::string_view what, std::string_view of_a, std::string_view of_b) {
+    if (!of_a.empty() && !of_b.empty() && of_a != of_b) out.notes.push_back(fmt::format("{}: {} in A, {} in B", what, of_a, of_b));
+  };
+  note("the logs are of two models", log_a.model_identity, log_b.model_identity);
+  if (!log_a.workload.prompts.empty() && !log_b.workload.prompts.empty()) {
+    if (log_a.workload.prompts != log_b.workload.prompts) out.notes.push_back("the prompts differ");
+    note("the sampling differs", sampling_text(log_a.workload.sampling), sampling_text(log_b.workload.sampling));
+  }
   if (log_a.workload.prompts == log_b.workload.prompts)
     if (const auto layer = first_layer_difference(log_a, log_b)) out.first_layer = layer->text();
   return out;
@@ -324,10 +348,14 @@ const TensorDiff* CheckpointDiff::first_difference() const {
 bool CheckpointDiff::equal() const { return first_difference() == nullptr && differing_json.empty(); }
 
 bool DigestLogDiff::equal() const {
-  return std::all_of(sequences.begin(), sequences.end(), [&](const SequenceDiff& s) { return equal(s); });
+  return first_token.empty() && std::all_of(sequences.begin(), sequences.end(), [&](const SequenceDiff& s) { return equal(s); });
 }
 
 bool DigestLogDiff::equal(const SequenceDiff& s) const { return s.differing == 0 && (common || (s.only_in_a == 0 && s.only_in_b == 0)); }
+
+bool DigestLogDiff::any_differs() const {
+  return !first_token.empty() || std::any_of(sequences.begin(), sequences.end(), [](const SequenceDiff& s) { return s.differing > 0; });
+}
 
 int64_t DigestLogDiff::compared() const {
   int64_t n = 0;

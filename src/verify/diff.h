@@ -61,9 +61,12 @@ struct SequenceDiff {
 struct DigestLogDiff {
   std::vector<SequenceDiff> sequences;  // ascending
   std::string first_layer;              // of two run logs that differ: layer, place in it, position and sequence; "": not known
+  std::string first_token;              // of generated tokens that both have: the first that differs, as text; "": none
+  std::vector<std::string> notes;       // what else differs in what the logs are of: model, prompts, sampling
   bool common = false;                  // positions that only one log has are counted, but make no difference
   bool equal() const;
   bool equal(const SequenceDiff& sequence) const;
+  bool any_differs() const;  // a position that both have, or a token
   int64_t compared() const;
 };
 

@@ -103,7 +103,11 @@ std::string headline(const Diff& diff) {
     return fmt::format("Equal: {} {}, {} {}", count_text(static_cast<int64_t>(parts(diff))), part, count_text(diff.compared()),
                        logs ? "positions" : "elements") +
            one_sided(diff);
+  if (unequal(diff) == 0 && logs) return "Different: the generated tokens";
   if (unequal(diff) == 0) return fmt::format("Different: all tensors are equal, but not the JSON files");
+  if (logs && !diff.digests.any_differs())
+    return fmt::format("Different: {} of {} {} have positions that only one log has; no position that both have differs (--common lets those decide)",
+                       count_text(static_cast<int64_t>(unequal(diff))), count_text(static_cast<int64_t>(parts(diff))), part);
   return fmt::format("Different: {} of {} {}", count_text(static_cast<int64_t>(unequal(diff))),
                      count_text(static_cast<int64_t>(parts(diff))), part);
 }
@@ -115,7 +119,7 @@ std::string first_divergence(const Diff& diff) {
       if (s.first_position >= 0)
         return fmt::format("first divergence: sequence {}, position {}: {} in A, {} in B{}", s.sequence, s.first_position, s.first_a, s.first_b,
                            diff.digests.first_layer.empty() ? "" : "; it comes from " + diff.digests.first_layer);
-    return "";
+    return diff.digests.first_token.empty() ? "" : "tokens differ though their logits do not: " + diff.digests.first_token;
   }
   const TensorDiff* t = diff.checkpoints.first_difference();
   if (t == nullptr) return "";
@@ -163,6 +167,8 @@ void add_diff(const Diff& diff, Json& body) {
   if (diff.kind == DiffKind::kDigestLogs) {
     body["kind"] = "digest logs";
     body["common"] = diff.digests.common;
+    if (!diff.digests.first_token.empty()) body["first_token"] = diff.digests.first_token;
+    body["notes"] = diff.digests.notes;
     if (!diff.digests.first_layer.empty()) body["first_layer"] = diff.digests.first_layer;
     body["sequences"] = Json::array();
     for (const SequenceDiff& s : diff.digests.sequences) {

@@ -68,12 +68,48 @@ TEST_F(FileTest, FolderAppearsWholeOrNotAtAllAndForceReplacesIt) {
   EXPECT_EQ(entries(), 0);
   for (const char* content : {"1", "2"}) {
     auto folder = AtomicFolder::create(folder_ / "m/", true);
+    ASSERT_TRUE(folder);
     std::ofstream(folder->temporary() / "x") << content;
+    std::ofstream(folder->temporary() / "config.json") << "{}";
     ASSERT_TRUE(folder->commit());
     EXPECT_EQ(*read_text_file(folder_ / "m" / "x", 100), content);
   }
   EXPECT_EQ(entries(), 1);
   EXPECT_FALSE(AtomicFolder::create(folder_ / "m", false));
+}
+
+TEST_F(FileTest, ForceReplacesNothingButAFolderLikeItsOwn) {
+  fs::create_directories(folder_ / "home/docs");
+  std::ofstream(folder_ / "home/config.json") << "{}";
+  fs::create_directories(folder_ / "photos");
+  std::ofstream(folder_ / "photos/1.jpg") << "x";
+  fs::create_directory_symlink(folder_ / "photos", folder_ / "link");
+  std::ofstream(folder_ / "file") << "x";
+  for (const char* name : {"home", "photos", "link", "file"}) {
+    const auto folder = AtomicFolder::create(folder_ / name, true);
+    ASSERT_FALSE(folder) << name;
+    EXPECT_NE(folder.error().text.find("replace"), std::string::npos) << folder.error().text;
+    EXPECT_FALSE(check_folder_creatable(folder_ / name, true)) << name;
+  }
+  EXPECT_FALSE(AtomicFolder::create("/dev/null", true));
+  EXPECT_EQ(*read_text_file(folder_ / "photos/1.jpg", 10), "x");
+  fs::create_directories(folder_ / "empty");
+  EXPECT_TRUE(AtomicFolder::create(folder_ / "empty", true));
+}
+
+TEST_F(FileTest, NamesThatGoThroughTheFolderItselfOrALinkStillMeanIt) {
+  fs::create_directories(folder_ / "m");
+  std::ofstream(folder_ / "m/config.json") << "old";
+  fs::create_directory_symlink(folder_ / "m", folder_ / "link");
+  for (const char* name : {"m/../m", "link/../m", "./m/.././m/"}) {
+    auto folder = AtomicFolder::create(folder_ / name, true);
+    ASSERT_TRUE(folder) << name << ": " << folder.error().text;
+    std::ofstream(folder->temporary() / "config.json") << name;
+    const Status done = folder->commit();
+    ASSERT_TRUE(done) << done.error().text;
+    EXPECT_EQ(*read_text_file(folder_ / "m/config.json", 100), name);
+    EXPECT_EQ(entries(), 2) << "nothing is left beside it";
+  }
 }
 
 TEST_F(FileTest, LimitsAndKindsAreRefusedInOneLine) {

@@ -197,7 +197,6 @@ def models(model, text, folder):
 def full_disk(model, folder):
     """No file may grow beyond a few bytes: writes fail as they do when the disk is full. Nothing appears under the final name."""
     def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 
     for name, arguments in (("log.zlog", ("verify", model, "--record")), ("run.json", ("run", model, "--prompt", "x", "--max-tokens", 3, "-q", "--json")),
@@ -206,6 +205,67 @@ def full_disk(model, folder):
         if done.returncode != 3 or "cannot write" not in done.stderr or (folder / name).exists():
             failures.append(f"full disk, {arguments[0]}: {done.returncode}, {done.stderr}, left {(folder / name).exists()}")
     shutil.rmtree(folder / ".converted.partial", ignore_errors=True)
+
+
+def inputs_are_kept(model, text, folder):
+    """--force replaces an earlier output, and never what the command reads or something that is not a model."""
+    source = folder / "around" / "source"
+    shutil.copytree(TINY, source)
+    words = "would replace what"
+    for out in (source, source.parent, folder / "around" / ".." / "around" / "source", f"{source}/../source"):
+        expect(2, words, "quantize", source, out, "--force")
+    expect(2, words, "digest", model, "--json", model / "zeroulp.json", "--force")
+    expect(2, words, "diff", model, model, "--html", model / "model.safetensors", "--force")
+    home = folder / "home"
+    (home / "docs").mkdir(parents=True)
+    (home / "docs" / "thesis.txt").write_text("mine")
+    expect(3, "there are folders in it", "quantize", TINY, home, "--force")
+    (folder / "pictures").mkdir()
+    (folder / "pictures" / "1.png").write_text("mine")
+    expect(3, "no model is in it", "quantize", TINY, folder / "pictures", "--force")
+    (folder / "link").symlink_to(folder / "pictures")
+    expect(3, "is not a folder", "quantize", TINY, folder / "link", "--force")
+    if not (source / "config.json").exists() or not (home / "docs" / "thesis.txt").exists():
+        failures.append("--force took something away")
+    again = folder / "again"
+    for _ in range(2):
+        done = run("quantize", TINY, f"{again}/../again" if again.exists() else again, "--force")
+        if done.returncode != 0 or not (again / "zeroulp.json").exists():
+            failures.append(f"an earlier output is not replaced: {done.stderr}")
+    for name in ("around", "home", "pictures", "again"):
+        shutil.rmtree(folder / name)
+    (folder / "link").unlink()
+
+
+def threads_that_cannot_be_had(model, folder):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (2_000_000_000, 2_000_000_000))
+
+    for arguments in (("digest", model, "--threads", 1000), ("quantize", TINY, folder / "never", "--threads", 1000), ("digest", model, "--ranks", 60)):
+        done = run(*arguments, before=limit)
+        if done.returncode not in (0, 4) or done.returncode == 4 and len(done.stderr.strip().splitlines()) != 1 or "terminate" in done.stderr:
+            failures.append(f"threads that cannot be had, {arguments}: {done.returncode}, {done.stderr}")
+        if done.returncode == 4 and "threads" not in done.stderr and "memory" not in done.stderr:
+            failures.append(f"threads that cannot be had, {arguments}: {done.stderr}")
+    shutil.rmtree(folder / "never", ignore_errors=True)
+    shutil.rmtree(folder / ".never.partial", ignore_errors=True)
+
+
+def schedules(model, folder):
+    """The digest that `run` prints is of the bits, and not of the order in which sequences took their steps."""
+    batch = folder / "schedule.txt"
+    batch.write_bytes(b"\xef\xbb\xbfone\r\ntwo words\r\nthree\n")
+    seen = set()
+    for size in (1, 2, 3):
+        done = run("run", model, "--batch", batch, "--batch-size", size, "--max-tokens", 6, "--json", "-", "-q")
+        body = json.loads(done.stdout)
+        seen.add((body["digest"], json.dumps(body["digests"])))
+        if [r["prompt"] for r in body["requests"]] != [r["prompt"] for r in json.loads(run(
+                "run", model, "--batch", "-", "--max-tokens", 6, "--json", "-", "-q", stdin="one\ntwo words\nthree\n").stdout)["requests"]]:
+            failures.append("a byte order mark or CRLF becomes part of a prompt")
+    if len(seen) != 1:
+        failures.append(f"run's digest depends on --batch-size: {[s[0] for s in seen]}")
+    batch.unlink()
 
 
 def killed(model, folder):
@@ -275,6 +335,9 @@ def main():
         prompts(model, folder)
         workloads(model, folder)
         models(model, text, folder)
+        inputs_are_kept(model, text, folder)
+        threads_that_cannot_be_had(model, folder)
+        schedules(model, folder)
         full_disk(model, folder)
         killed(model, folder)
         interrupted("doctor", "--conformance", after=1.0, within=60)

@@ -379,6 +379,8 @@ TEST_F(GgufImportTest, AnExistingFolderIsKeptWithoutForce) {
   ASSERT_FALSE(r);
   EXPECT_NE(r.error().text.find("exists already"), std::string::npos);
   EXPECT_TRUE(fs::exists(out() / "mine"));
+  EXPECT_FALSE(import_gguf(file(), out(), {.force = true})) << "it is no model's folder";
+  std::ofstream(out() / "config.json") << "{}";
   EXPECT_TRUE(import_gguf(file(), out(), {.force = true}));
   EXPECT_FALSE(fs::exists(out() / "mine"));
 }

@@ -152,6 +152,54 @@ TEST_F(QuantizeTest, ResumesWhereItWasAndGivesTheSameBytes) {
   for (const char* file : {"zeroulp.json", "model.safetensors"}) EXPECT_EQ(file_text(out() / file), file_text(out("fresh") / file));
 }
 
+TEST_F(QuantizeTest, APartThatChangedOnTheDiskIsNotBelieved) {
+  const auto checkpoint = make("llama");
+  Job j = job("w8a15-free");
+  j.progress = [](std::string_view stage, int64_t done, int64_t) {
+    if (stage == "quantising" && done == 1) throw std::runtime_error("killed");
+  };
+  EXPECT_THROW((void)quantize(checkpoint, j), std::runtime_error);
+  const fs::path part = folder_.path() / ".out.partial/layer-00000.safetensors";
+  std::string bytes = file_text(part);
+  bytes[bytes.size() - 9] ^= 1;
+  model::write_text(part, bytes);
+  j.progress = nullptr;
+  j.resume = true;
+  const auto outcome = quantize(checkpoint, j);
+  ASSERT_FALSE(outcome);
+  EXPECT_NE(outcome.error().text.find("is not what was written; add --force"), std::string::npos) << outcome.error().text;
+}
+
+TEST_F(QuantizeTest, TwoConversionsDoNotWriteOneFolder) {
+  const auto checkpoint = make("llama");
+  Job first = job("w8a15-free"), second = job("w8a8-po2");
+  second.force = true;
+  std::string said;
+  first.progress = [&](std::string_view stage, int64_t done, int64_t) {
+    if (stage != "quantising" || done != 1) return;
+    const auto outcome = quantize(checkpoint, second);
+    said = outcome ? "both wrote" : outcome.error().text;
+  };
+  const auto outcome = quantize(checkpoint, first);
+  ASSERT_TRUE(outcome) << outcome.error().text;
+  EXPECT_NE(said.find("another conversion is writing it"), std::string::npos) << said;
+  EXPECT_EQ(model::QuantizedModel::open(out())->header().profile, "w8a15-free");
+  second.out = out();
+  EXPECT_TRUE(quantize(checkpoint, second)) << "the lock ends with its holder";
+}
+
+TEST_F(QuantizeTest, WhatCouldNotBeOpenedIsNotBegun) {
+  io::Json config = model::tiny_config("llama");
+  config["max_position_embeddings"] = int64_t{1} << 30;
+  model::write_folder(source(), config, model::tiny_tensors(config));
+  const auto checkpoint = model::Checkpoint::open(source());
+  ASSERT_TRUE(checkpoint) << checkpoint.error().text;
+  const auto outcome = quantize(*checkpoint, job("w8a15-free"));
+  ASSERT_FALSE(outcome);
+  EXPECT_NE(outcome.error().text.find("max_positions"), std::string::npos) << outcome.error().text;
+  EXPECT_FALSE(fs::exists(out()));
+}
+
 // Tokens for the sixteen of the tiny vocabulary.
 Calibration calibration() {
   Calibration c;

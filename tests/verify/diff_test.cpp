@@ -199,6 +199,15 @@ TEST_F(DiffTest, OfDigestLogsOnlyTheCommonPositionsCanBeMadeToDecide) {
   const auto whole = text("whole.json", fmt::format("[{}, {}, {}]", entry(0, 0, 0xaa), entry(0, 1, 0xab), entry(0, 2, 0xac)));
   const auto part = text("part.json", fmt::format("[{}, {}]", entry(0, 1, 0xab), entry(0, 2, 0xac)));
   const auto other = text("other.json", fmt::format("[{}, {}]", entry(0, 1, 0xab), entry(0, 2, 0xad)));
+  const auto other_tokens = [&](const char* name, int token) {
+    return text(name, fmt::format(R"({{"model": {{"identity": "{}"}}, "tokens": [[3, {}]], "digests": [{}]}})", name, token, entry(0, 0, 0xaa)));
+  };
+  const auto tokens = diff_paths(other_tokens("seven.json", 7), other_tokens("eight.json", 8));
+  ASSERT_TRUE(tokens);
+  EXPECT_FALSE(tokens->equal()) << "equal logits, other tokens";
+  EXPECT_EQ(tokens->digests.first_token, "sequence 0, generated token 1: 7 in A, 8 in B");
+  EXPECT_NE(diff_text(*tokens, 0).find("Different: the generated tokens"), std::string::npos) << diff_text(*tokens, 0);
+  EXPECT_EQ(tokens->digests.notes, std::vector<std::string>{"the logs are of two models: seven.json in A, eight.json in B"});
   const auto apart = text("apart.json", fmt::format("[{}]", entry(5, 0, 0xaa)));
   EXPECT_FALSE(diff_paths(whole, part)->equal());
   const auto common = diff_paths(whole, part, {}, true);

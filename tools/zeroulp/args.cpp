@@ -23,6 +23,20 @@ constexpr const char* kExitCodes =
     "Exit codes: 0 holds and was checked; 1 ran, the answer is no; 2 usage; 3 bad input; 4 required device or kernel absent,\n"
     "or nothing was checked; 5 internal error; 130 interrupted.";
 
+// Whether writing to `output` would take something of `input` away: the same place, a folder around it, or a file inside it that exists.
+// Names that lead to one place by way of links or ".." are one.
+bool would_replace_input(const std::filesystem::path& output, const std::filesystem::path& input) {
+  std::error_code ec;
+  const std::filesystem::path from = std::filesystem::canonical(input, ec);
+  if (ec) return false;  // no such input: someone else says so
+  const std::filesystem::path to = std::filesystem::weakly_canonical(std::filesystem::absolute(output, ec), ec);
+  if (ec) return false;
+  const auto inside = [](const std::filesystem::path& inner, const std::filesystem::path& outer) {
+    return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+  };
+  return inside(from, to.has_filename() ? to : to.parent_path()) || (inside(to, from) && std::filesystem::exists(to, ec));
+}
+
 }  // namespace
 
 struct Args::Impl {
@@ -66,6 +80,9 @@ Status Args::Impl::check_paths() const {
       return usage_error(fmt::format("{} and another output are both '{}'; give them different names", o.name, path));
     replaceable |= o.folder || path != "-";
     if (path == "-" && !o.folder) continue;
+    for (const Path& i : inputs)
+      if (force && i.name != o.name && given(i.name) && would_replace_input(path, *i.value))
+        return usage_error(fmt::format("{}: writing there would replace what {} ({}) is; give another name", path, i.name, *i.value));
     ZU_TRY(o.folder ? check_folder_creatable(path, force) : check_file_creatable(path, force));
   }
   if (force && !replaceable) return usage_error("--force has no effect without an output that is a file; leave it out");

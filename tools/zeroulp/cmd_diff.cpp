@@ -31,7 +31,8 @@ int cmd_diff(int argc, char** argv) {
     return verify::diff_paths(a, b, [&](uint64_t done, uint64_t) { progress.set(done); }, common);
   }();
   if (!diff) return fail("diff", diff.error());
-  for (const std::string& note : diff->checkpoints.notes) say(fmt::format("zeroulp diff: {}", note));
+  for (const auto* notes : {&diff->checkpoints.notes, &diff->digests.notes})
+    for (const std::string& note : *notes) say(fmt::format("zeroulp diff: {}", note));
   report.body["a"] = a;
   report.body["b"] = b;
   verify::add_diff(*diff, report.body);

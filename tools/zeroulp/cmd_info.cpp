@@ -142,8 +142,14 @@ void print_on_gpu(const OnGpu& g) {
 
 // A tokenizer that is there and cannot be used is a problem of the folder.
 void check_tokenizer(const std::string& path, model::Description& d) {
-  if (d.problem || d.tokenizer.empty() || (d.kind != "hugging-face" && d.kind != "zeroulp-model")) return;
-  if (const auto tokenizer = tokenizer::Tokenizer::load(path); !tokenizer) d.problem = tokenizer.error();
+  std::error_code ec;
+  const bool there = std::filesystem::exists(std::filesystem::symlink_status(std::filesystem::path(path) / "tokenizer.json", ec));
+  if (d.problem || !there || (d.kind != "hugging-face" && d.kind != "zeroulp-model")) return;
+  const auto tokenizer = tokenizer::Tokenizer::load(path);
+  if (!tokenizer)
+    d.problem = tokenizer.error();
+  else if (d.config && static_cast<int64_t>(tokenizer->size()) > d.config->vocab)
+    d.problem = bad_input(fmt::format("{}: tokenizer.json has ids up to {}, the model has {} rows", path, tokenizer->size() - 1, d.config->vocab));
 }
 
 }  // namespace

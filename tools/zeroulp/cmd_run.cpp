@@ -67,7 +67,9 @@ Result<std::vector<Prompt>> read_prompts(const Options& o) {
   int64_t number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
+    std::string line = text.substr(at, end - at);
+    if (line.ends_with('\r')) line.pop_back();
+    if (at == 0 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
     at = end + 1;
     ++number;
     if (!line.empty()) prompts.push_back(batch_prompt(line, fmt::format("{}:{}", name, number)));
@@ -252,6 +254,8 @@ class Run {
     const double prefill = Seconds(first_token_ - started_).count(), total = Seconds(std::chrono::steady_clock::now() - started_).count();
     size_t prompt_tokens = 0;
     for (const engine::Request& r : requests) prompt_tokens += r.prompt.size();
+    // In an order that the schedule does not decide.
+    std::stable_sort(steps_.begin(), steps_.end(), [](const io::Json& a, const io::Json& b) { return a["request"].get<size_t>() < b["request"].get<size_t>(); });
     num::Sha256 sha;
     for (const io::Json& s : steps_) sha.update(s["digest"].get<std::string>()), sha.update_u64(s["token"].get<uint64_t>());
     const std::string digest = o_.no_digests ? "not asked for" : sha.hex();

@@ -89,6 +89,9 @@ Result<int> run(const Options& o) {
   std::unique_ptr<model::Checkpoint> reference;
   if (!o.reference.empty()) {
     ZU_TRY_ASSIGN(model::Checkpoint checkpoint, model::Checkpoint::open(o.reference));
+    if (checkpoint.config().vocab != model.config().vocab)
+      return bad_input(fmt::format("{}: a vocabulary of {} rows, the model has {}: it is not the original of {}", o.reference, checkpoint.config().vocab,
+                                   model.config().vocab, o.model));
     reference = std::make_unique<model::Checkpoint>(std::move(checkpoint));
     request.reference = reference.get();
   }

@@ -65,8 +65,16 @@ int unknown_verb(std::string_view word) {
   const Verb* nearest = std::min_element(std::begin(kVerbs), std::end(kVerbs), [&](const Verb& a, const Verb& b) {
     return edit_distance(word, a.name) < edit_distance(word, b.name);
   });
-  say(fmt::format("zeroulp: there is no verb '{}'; did you mean '{}'? (zeroulp alone lists them)", word, nearest->name));
+  const bool near = edit_distance(word, nearest->name) <= 2;
+  say(fmt::format("zeroulp: there is no verb '{}'{} (zeroulp alone lists them)", word, near ? fmt::format("; did you mean '{}'?", nearest->name) : ""));
   return 2;
+}
+
+// The exit code when everything was written to standard output.
+int written(int code, std::string_view what) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  say(fmt::format("{}: cannot write to standard output", what));
+  return code == 0 ? 3 : code;
 }
 
 }  // namespace
@@ -74,16 +82,16 @@ int unknown_verb(std::string_view word) {
 int main(int argc, char** argv) {
   if (argc < 2) {
     print_overview(stdout);
-    return 0;
+    return written(0, "zeroulp");
   }
   const std::string_view word = argv[1];
   if (word == "-h" || word == "--help" || word == "help") {
     print_overview(stdout);
-    return 0;
+    return written(0, "zeroulp");
   }
   if (word == "--version") {
     fmt::print("zeroulp {}\n", ZEROULP_VERSION);
-    return 0;
+    return written(0, "zeroulp");
   }
   zeroulp::install_interrupt_handler();
   for (const Verb& v : kVerbs) {
@@ -91,14 +99,15 @@ int main(int argc, char** argv) {
     if (zeroulp::engine::launch_size() > 1 && !v.under_mpi)
       return fail(std::string(word), zeroulp::usage_error("is one process; under mpirun use zeroulp digest"));
     try {
-      const int code = v.run(argc - 1, argv + 1);
-      if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-      say(fmt::format("zeroulp {}: cannot write to standard output", word));
-      return code == 0 ? 3 : code;
+      return written(v.run(argc - 1, argv + 1), fmt::format("zeroulp {}", word));
     } catch (const std::bad_alloc&) {
       say(fmt::format("zeroulp {}: out of memory", word));
       return 4;
     } catch (const std::system_error& e) {
+      if (e.code() == std::errc::resource_unavailable_try_again) {
+        say(fmt::format("zeroulp {}: no more threads are to be had here; give fewer with --threads or --ranks, or raise the limit (ulimit -u, -v)", word));
+        return 4;
+      }
       say(fmt::format("zeroulp {}: {}", word, e.what()));
       return 3;
     } catch (const std::exception& e) {
