@@ -1,0 +1,31 @@
+#!/bin/sh
+# faults.sh ZEROULP: the fault study of a tiny model from the command line; killed at any time it goes on where it was.
+set -eu
+zeroulp=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$zeroulp" faults --list | grep -q '^| scale-order '
+run() { "$zeroulp" faults seeded:qwen2 --threads 1 --only truncated --only bias-lost --only silu-exchanged "$@"; }
+run --results "$work/whole" --json "$work/f.json" --html "$work/f.html" >"$work/f.txt"
+grep -q '^Equality rejects all 3 faults' "$work/f.txt"
+grep -q '"schema": "zeroulp.faults/1"' "$work/f.json"
+grep -q '</html>' "$work/f.html"
+# Killed: what was there stays, and the rest comes out the same.
+run --results "$work/killed" >/dev/null & pid=$!
+while [ ! -e "$work/killed/truncated.json" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.2; done
+kill -9 "$pid" 2>/dev/null || true
+wait "$pid" || true
+run --results "$work/killed" >/dev/null
+for name in truncated bias-lost silu-exchanged; do
+  grep -v seconds "$work/whole/$name.json" >"$work/a"
+  grep -v seconds "$work/killed/$name.json" >"$work/b"
+  cmp "$work/a" "$work/b"
+done
+# Another number of threads is another study.
+code=0
+"$zeroulp" faults seeded:qwen2 --threads 2 --only truncated --results "$work/whole" >/dev/null 2>"$work/e" || code=$?
+[ $code = 3 ] && grep -q 'baseline.json' "$work/e"
+code=0
+"$zeroulp" faults seeded:qwen2 --only no-such-fault --results "$work/whole" >/dev/null 2>"$work/e" || code=$?
+[ $code = 2 ] && grep -q 'no-such-fault' "$work/e"
+echo "all as claimed"
