@@ -105,7 +105,7 @@ ZU_HOST_DEVICE inline uint64_t of_short(const std::byte* p, uint32_t length) {
 
 // Above 240 bytes there are eight accumulators. A stripe of 64 bytes adds to accumulator i the product of the halves of its word i under
 // the key, and to accumulator i ^ 1 the word itself.
-ZU_HOST_DEVICE inline uint64_t start(uint32_t lane) {
+ZU_HOST_DEVICE constexpr uint64_t start(uint32_t lane) {
   switch (lane) {
     case 0: return kPrime32_3;
     case 1: return kPrime1;

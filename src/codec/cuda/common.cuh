@@ -1,29 +1,23 @@
-// What the encoder and the decoder share: a block of BF16 values in the registers of 256 threads, and its hash.
-//
-// A warp holds R rows of 256 consecutive values, a lane 8 consecutive values (16 bytes) of each. So loads and stores are coalesced 16-byte
-// accesses, and order within a block is warp, row, lane, value.
+// What the encoder and the decoder share. A warp works on a block alone, so nothing waits at a barrier: rows of 256 consecutive BF16 values
+// pass through its registers one after another, a lane holding 8 consecutive values (16 bytes) of a row. Order within a block is row, lane,
+// value.
 #pragma once
+
+#include <cuda_runtime.h>
 
 #include <cstdint>
 
 #include "codec/choose.h"
 #include "codec/cuda/args.h"
 #include "codec/format.h"
-#include "codec/xxh3.h"
 
 namespace zeroulp::codec::cuda {
 
-inline constexpr int kThreads = 256, kWarps = 8;
 inline constexpr unsigned kAll = 0xFFFFFFFFu;
-
-// CTAs that must fit on a multiprocessor: enough loads in flight to keep the memory busy.
-template <int R>
-inline constexpr int kCtas = R <= 4 ? 5 : R <= 6 ? 3 : 1;
-
-template <bool kValue>
-struct Full {
-  static constexpr bool value = kValue;
-};
+inline constexpr int kLanes = 32;
+inline constexpr int kCtas = 13;            // of one warp, on a multiprocessor: as many as have room for a block of 16 KiB each
+inline constexpr int kGroup = 4;            // rows worked on together, so that there is something to do while a result is on its way
+inline constexpr uint32_t kGroupValues = kGroup * kRowValues;
 
 struct Row {
   uint32_t word[4];
@@ -51,16 +45,6 @@ __device__ inline Row load_row(const std::byte* from, int valid) {
   return row;
 }
 
-// The same from shared memory.
-__device__ inline Row load_shared_row(const std::byte* from, int valid) {
-  Row row = {{0, 0, 0, 0}};
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    if (valid > 2 * i) row.word[i] = reinterpret_cast<const uint32_t*>(from)[i];
-  if (valid % 2 != 0) row.word[valid / 2] &= 0xFFFFu;
-  return row;
-}
-
 __device__ inline void store_row(const Row& row, std::byte* to, int valid) {
   if (valid == 8) {
     __stcs(reinterpret_cast<uint4*>(to), make_uint4(row.word[0], row.word[1], row.word[2], row.word[3]));
@@ -72,9 +56,14 @@ __device__ inline void store_row(const Row& row, std::byte* to, int valid) {
     if (e < valid) values[e] = static_cast<uint16_t>(row.word[e / 2] >> (16 * (e % 2)));
 }
 
-// Each 16-bit half rotated left by one: exponent in the high byte, rest in the low one.
-__device__ inline uint32_t rotate_left(uint32_t w) { return ((w << 1) & 0xFFFEFFFEu) | ((w >> 15) & 0x00010001u); }
-__device__ inline uint32_t rotate_right(uint32_t x) { return ((x >> 1) & 0x7FFF7FFFu) | ((x << 15) & 0x80008000u); }
+__device__ inline uint32_t both_halves(uint32_t x) { return (x & 0xFFFFu) * 0x00010001u; }
+
+// PRMT with a selector known at run time: byte i of the result is byte (selector's nibble i) of b:a; nibble 8 gives 0 if bytes are below 128.
+__device__ inline uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
+  uint32_t r;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector));
+  return r;
+}
 
 // The table's bytes for 8 consecutive values from value i on, as two words. A period that is a multiple of 8 keeps them together.
 __device__ inline uint2 table_at(const uint8_t* table, uint32_t period, uint32_t i) {
@@ -85,114 +74,61 @@ __device__ inline uint2 table_at(const uint8_t* table, uint32_t period, uint32_t
   return t;
 }
 
-// Two 64-bit accumulators' sums of each KiB of the block, by all warps; kib_sums[k][8] afterwards needs a barrier. R is even, so a KiB
-// lies in one warp. `bytes` is the block's length; only whole KiB are right.
-template <int R>
-__device__ inline void hash_rows(const Row (&rows)[R], int warp, int lane, uint32_t bytes, uint64_t (*kib_sums)[8]) {
-  const uint32_t q = static_cast<uint32_t>(lane) % 4, stripe = static_cast<uint32_t>(lane) / 4;
-  uint64_t keys[2][2];
-#pragma unroll
-  for (uint32_t h = 0; h < 2; ++h)
-#pragma unroll
-    for (uint32_t i = 0; i < 2; ++i) keys[h][i] = xxh3::secret(8 * (8 * h + stripe + 2 * q + i));
-#pragma unroll
-  for (int j = 0; j < R / 2; ++j) {
-    const uint32_t kib = static_cast<uint32_t>(warp * R) / 2 + static_cast<uint32_t>(j);
-    uint64_t even = 0, odd = 0;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const Row& row = rows[2 * j + h];
-      const uint64_t a = uint64_t{row.word[1]} << 32 | row.word[0], b = uint64_t{row.word[3]} << 32 | row.word[2];
-      uint64_t key_a = keys[h][0], key_b = keys[h][1];
-      if (h == 1 && stripe == 7 && (kib + 1) * xxh3::kKib == bytes) {  // the last 64 bytes
-        key_a = xxh3::secret(xxh3::kLastSecret + 16 * q);
-        key_b = xxh3::secret(xxh3::kLastSecret + 16 * q + 8);
-      }
-      even += xxh3::product(a, key_a) + b;
-      odd += xxh3::product(b, key_b) + a;
-    }
-    const bool upper = (lane & 16) != 0;  // keeps the odd accumulator
-    uint64_t sum = (upper ? odd : even) + __shfl_xor_sync(kAll, upper ? even : odd, 16);
-    sum += __shfl_xor_sync(kAll, sum, 8);
-    sum += __shfl_xor_sync(kAll, sum, 4);
-    if ((lane & 12) == 0) kib_sums[kib][2 * q + (upper ? 1 : 0)] = sum;
-  }
-}
-
-// By one whole warp: the hash of bytes whose KiB are not summed yet, or whose length is no whole number of KiB. Kept out of line.
-static __device__ __noinline__ uint64_t hash_of_odd(const uint64_t (*kib_sums)[8], const std::byte* bytes, uint32_t length, int lane);
-
-// By one whole warp: adds a stripe in memory to the accumulator of lane % 8.
-__device__ inline uint64_t add_stripe(uint64_t sum, const std::byte* stripe, uint32_t secret, uint32_t i) {
-  const uint64_t word = xxh3::read64(stripe + 8 * i);
-  return sum + xxh3::product(word, xxh3::secret(secret + 8 * i)) + __shfl_xor_sync(kAll, word, 1);
-}
-
-// The eight accumulators of lanes 0 to 7 to the result, in every lane.
-__device__ inline uint64_t merge_lanes(uint64_t sum, uint32_t i, uint32_t length) {
-  const uint64_t other = __shfl_xor_sync(kAll, sum, 1);
-  uint64_t h = i % 2 == 0 ? xxh3::merged(sum, other, i / 2) : xxh3::merged(other, sum, i / 2);
-  h += __shfl_xor_sync(kAll, h, 2);
-  h += __shfl_xor_sync(kAll, h, 4);
-  return xxh3::avalanche(length * xxh3::kPrime1 + h);
-}
-
-static __device__ __noinline__ uint64_t hash_of_odd(const uint64_t (*kib_sums)[8], const std::byte* bytes, uint32_t length, int lane) {
-  if (length <= xxh3::kShort) return xxh3::of_short(bytes, length);
-  const uint32_t i = static_cast<uint32_t>(lane) % 8, full = xxh3::full_kib(length);
-  uint64_t sum = xxh3::start(i);
-  for (uint32_t k = 0; k < full; ++k) {
-    if (kib_sums != nullptr) sum += kib_sums[k][i];
-    else
-      for (uint32_t s = 0; s < 16; ++s) sum = add_stripe(sum, bytes + k * xxh3::kKib + s * xxh3::kStripe, 8 * s, i);
-    sum = xxh3::scramble(sum, i);
-  }
-  for (uint32_t s = 0; s < xxh3::loose_stripes(length); ++s) sum = add_stripe(sum, bytes + full * xxh3::kKib + s * xxh3::kStripe, 8 * s, i);
-  sum = add_stripe(sum, bytes + length - xxh3::kStripe, xxh3::kLastSecret, i);
-  return merge_lanes(sum, i, length);
-}
-
-// By one whole warp: the hash of a block whose whole KiB are summed in kib_sums. Right in every lane.
-__device__ inline uint64_t finish_hash(const uint64_t (*kib_sums)[8], const std::byte* bytes, uint32_t length, int lane) {
-  if (length % xxh3::kKib != 0) return hash_of_odd(kib_sums, bytes, length, lane);
-  const uint32_t i = static_cast<uint32_t>(lane) % 8, full = xxh3::full_kib(length);
-  const uint64_t key = xxh3::secret(xxh3::kScrambleSecret + 8 * i);
-  uint64_t sum = xxh3::start(i) + kib_sums[0][i];
-  for (uint32_t k = 1; k <= full; ++k) sum = (sum ^ sum >> 47 ^ key) * xxh3::kPrime32_1 + kib_sums[k][i];
-  return merge_lanes(sum, i, length);
-}
-
-// Bits i * bits of the codes that are all ones.
-__device__ inline uint32_t opened_of(uint32_t string, int bits) {
+// Bits i * bits of the codes of a string that are all ones. `places` has those bits.
+template <int kBits>
+__device__ inline uint32_t opened_of(uint32_t string, uint32_t places) {
   uint32_t m = string & string >> 1;
-  if (bits > 2) m &= string >> 2;
-  if (bits > 3) m &= string >> 3;
-  return m & (bits == 2 ? 0x5555u : bits == 3 ? 0x249249u : 0x11111111u);
+  if (kBits > 2) m &= string >> 2;
+  if (kBits > 3) m &= string >> 3;
+  return m & places;
 }
+template <int kBits>
+inline constexpr uint32_t kPlaces = kBits == 2 ? 0x5555u : kBits == 3 ? 0x249249u : 0x11111111u;  // of eight codes
 
-// Inclusive sum over the warp.
-__device__ inline uint32_t warp_scan(uint32_t x, int lane) {
+// Inclusive sum over the warp. Counts packed into bytes may overflow here; the exclusive sum, less the own counts, is right again.
+__device__ inline uint32_t warp_scan(uint32_t x) {
 #pragma unroll
-  for (int d = 1; d < 32; d *= 2) {
-    const uint32_t y = __shfl_up_sync(kAll, x, d);
-    if (lane >= d) x += y;
-  }
+  for (int d = 1; d < 32; d *= 2)
+    asm volatile("{ .reg .u32 y; .reg .pred p; shfl.sync.up.b32 y|p, %0, %1, 0, -1; @p add.u32 %0, %0, y; }" : "+r"(x) : "r"(d));
   return x;
 }
 
-// For rows of marked values (a bit each): how many marks come before this lane's of each row, `before` of them before the warp's.
-template <int R>
-__device__ inline void places_of(const uint32_t (&marks)[R], int lane, uint32_t before, uint32_t (&places)[R]) {
+// How many marks come before this lane's, and how many there are. Most lanes have none or one.
+struct Share {
+  uint32_t before, total;
+};
+__device__ inline Share share_of(uint32_t own, int lane) {
+  const uint32_t marked = __ballot_sync(kAll, own != 0);
+  if (!__any_sync(kAll, own > 1)) return {static_cast<uint32_t>(__popc(marked & ((1u << lane) - 1))), static_cast<uint32_t>(__popc(marked))};
+  const uint32_t through = warp_scan(own);
+  return {through - own, __shfl_sync(kAll, through, 31)};
+}
+
+// For rows with `own[r]` marks, at most 8 a lane: where this lane's begin if `begin` come before the first row; moves `begin` behind them all.
+template <int kRows>
+__device__ inline void places_of(const uint32_t (&own)[kRows], uint32_t& begin, uint32_t (&places)[kRows]) {
+  static_assert(kRows == 1 || kRows == 4);
+  uint32_t packed = own[0];
 #pragma unroll
-  for (int r = 0; r < R; r += 2) {
-    const uint32_t low = static_cast<uint32_t>(__popc(marks[r])), high = static_cast<uint32_t>(__popc(marks[r + 1])), own = low | high << 16;
-    const uint32_t through = __any_sync(kAll, own != 0) ? warp_scan(own, lane) : 0;  // at most 256 in each half
-    const uint32_t total = __shfl_sync(kAll, through, 31);
-    places[r] = before + (through & 0xFFFFu) - low;
-    before += total & 0xFFFFu;
-    places[r + 1] = before + (through >> 16) - high;
-    before += total >> 16;
+  for (int r = 1; r < kRows; ++r) packed |= own[r] << (8 * r);
+  const uint32_t before = warp_scan(packed) - packed;  // at most 248 in each byte
+  const uint32_t low = __reduce_add_sync(kAll, packed & 0x00FF00FFu);
+  const uint32_t high = kRows == 1 ? 0 : __reduce_add_sync(kAll, packed >> 8 & 0x00FF00FFu);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    places[r] = begin + (before >> (8 * r) & 255);
+    begin += ((r % 2 == 0 ? low : high) >> (r < 2 ? 0 : 16)) & 0xFFFFu;
   }
 }
+
+// A kernel with a warp per block of the frame.
+template <class Args>
+cudaError_t launch_warps(void (*kernel)(Args), const Args& args, uint32_t blocks, uint32_t shared_bytes, cudaStream_t stream) {
+  if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)); error != cudaSuccess) return error;
+  if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared); error != cudaSuccess) return error;
+  kernel<<<blocks, kLanes, shared_bytes, stream>>>(args);
+  return cudaGetLastError();
+}
+inline const char* error_name(cudaError_t error) { return error == cudaSuccess ? nullptr : cudaGetErrorName(error); }
 
 }  // namespace zeroulp::codec::cuda

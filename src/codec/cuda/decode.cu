@@ -1,23 +1,18 @@
-// A CTA per block: its entry is checked, its payload goes to shared memory, codes are counted to find each lane's place, values go out as
+// A warp per block: its entry is checked while its payload comes to shared memory, codes are counted to find each lane's place, rows go out as
 // coalesced 16-byte stores, and their hash is compared.
-#include "codec/cuda/common.cuh"
+#include "codec/cuda/hash.cuh"
 
 namespace zeroulp::codec::cuda {
 namespace {
 
-// Entry of format.h as plain memory.
-struct Fields {
+// Entry of format.h as plain memory, and what else decoding needs to know.
+struct Entry {
   uint32_t offset, size, values, escapes;
   Mode mode;
   uint8_t base, shift;
   uint64_t hash;
-};
-
-struct Shared {
-  Fields entry;
-  uint64_t out;  // address of the page
-  uint32_t fault, hashes;
-  uint32_t opened[kWarps], escapes[kWarps];
+  bool hashed;
+  std::byte* out;  // the page
 };
 
 __device__ void report(const DecodeArgs& a, uint32_t block, Fault fault) {
@@ -25,7 +20,7 @@ __device__ void report(const DecodeArgs& a, uint32_t block, Fault fault) {
 }
 
 // What Frame::parse checks, as far as it concerns this block.
-__device__ Fault check_entry(const DecodeArgs& a, uint32_t block, Shared& s) {
+__device__ Fault check_entry(const DecodeArgs& a, uint32_t block, Entry& e) {
   if (a.capacity < a.payloads + uint64_t{kAlign}) return Fault::kTruncated;
   // All loads before the first branch: one trip to memory.
   const auto* from = reinterpret_cast<const uint64_t*>(a.frame);
@@ -46,9 +41,8 @@ __device__ Fault check_entry(const DecodeArgs& a, uint32_t block, Shared& s) {
   const uint64_t payload_bytes = head[3];
   if (payload_bytes % kAlign != 0 || payload_bytes > kPayloadLimit) return Fault::kHeader;
   if (payload_bytes > a.capacity - a.payloads) return Fault::kTruncated;
-  s.hashes = static_cast<uint32_t>(hashes);
+  e.hashed = hashes != 0;
 
-  Fields& e = s.entry;
   e.offset = words[0];
   e.size = (words[1] & 0xFFFFu) * kAlign;
   e.values = (words[1] >> 16) + 1;
@@ -72,21 +66,38 @@ __device__ Fault check_entry(const DecodeArgs& a, uint32_t block, Shared& s) {
   if (e.mode == Mode::kRaw && e.size != round_up16(2 * e.values)) return Fault::kSize;
   if (e.mode == Mode::kConst && e.size != kAlign) return Fault::kSize;
   if (page >= a.page_count) return Fault::kGeometry;
-  s.out = a.to.base + page * a.to.stride;
+  e.out = reinterpret_cast<std::byte*>(a.to.base + page * a.to.stride);
   return Fault::kNone;
 }
 
-// What belongs to the frame as a whole; one warp of the first CTA.
+// What belongs to the frame as a whole; the warp of the first block.
 __device__ Fault check_frame(const DecodeArgs& a, int lane) {
   const auto* head = reinterpret_cast<const uint64_t*>(a.frame);
-  if (hash_of_odd(nullptr, a.frame, 40, lane) != head[5]) return Fault::kHeaderHash;
+  if (hash_memory(a.frame, 40, lane) != head[5]) return Fault::kHeaderHash;
   const uint32_t check = static_cast<uint32_t>(head[4] >> 32);
-  if (a.period == 0 ? check != 0 : static_cast<uint32_t>(hash_of_odd(nullptr, a.frame + kHeaderBytes, a.period, lane)) != check) return Fault::kTable;
+  if (a.period == 0 ? check != 0 : static_cast<uint32_t>(hash_memory(a.frame + kHeaderBytes, a.period, lane)) != check) return Fault::kTable;
   bool clean = true;
   for (uint64_t at = kHeaderBytes + a.period + lane; at < a.directory; at += 32) clean = clean && a.frame[at] == std::byte{0};
   if (__any_sync(kAll, !clean)) return Fault::kTable;
   for (uint64_t at = a.directory + uint64_t{kEntryBytes} * a.to.blocks + lane; at < a.payloads; at += 32) clean = clean && a.frame[at] == std::byte{0};
   return __any_sync(kAll, !clean) ? Fault::kPadding : Fault::kNone;
+}
+
+// Units of 16 bytes of the payload to shared memory; only bounds are looked at. payload_here() waits.
+__device__ void fetch_payload(const DecodeArgs& a, uint32_t block, std::byte* to, int lane) {
+  const auto* const entry = reinterpret_cast<const uint32_t*>(a.frame + a.directory + uint64_t{kEntryBytes} * block);
+  if (a.capacity < a.payloads + uint64_t{kAlign}) return;
+  const uint64_t begin = a.payloads + uint64_t{entry[0]} * kAlign;
+  const uint32_t units = entry[1] & 0xFFFFu;
+  if (units > a.to.block_values / 8 + 1 || begin + uint64_t{units} * kAlign > a.capacity) return;
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+#pragma unroll 8
+  for (uint32_t i = static_cast<uint32_t>(lane); i < units; i += kLanes)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared + 16 * i), "l"(a.frame + begin + uint64_t{i} * 16) : "memory");
+}
+__device__ void payload_here() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncwarp();
 }
 
 __device__ uint32_t get_bytes(const std::byte* from, int bytes) {
@@ -96,230 +107,295 @@ __device__ uint32_t get_bytes(const std::byte* from, int bytes) {
     if (b < bytes) x |= static_cast<uint32_t>(from[b]) << (8 * b);
   return x;
 }
-
-// Codes 0 to 3 of a string to the bytes of a word.
-__device__ uint32_t spread(uint32_t string, int bits) {
-  const uint32_t one = (1u << bits) - 1;
-  return (string & one) | (string >> bits & one) << 8 | (string >> (2 * bits) & one) << 16 | (string >> (3 * bits) & one) << 24;
-}
-
 // 24 bits from bit `at` of the payload on.
 __device__ uint32_t window_at(const std::byte* payload, uint32_t at) {
   const auto* words = reinterpret_cast<const uint32_t*>(payload) + at / 32;
   return __funnelshift_r(words[0], words[1], at % 32);
 }
 
-// A bit for each escape among the first `count` second codes of a string.
-__device__ uint32_t escapes_in(uint32_t string, uint32_t count, Windows w) {
-  const uint32_t used = static_cast<uint32_t>(w.bits2) * count;
-  return opened_of(string & (used == 0 ? 0u : kAll >> (32 - used)), w.bits2);
+// Eight codes of kBits to nibbles.
+template <int kBits>
+__device__ uint32_t nibbles(uint32_t s) {
+  if (kBits == 3) {
+    s = (s & 0x00000FFFu) | (s << 4 & 0x0FFF0000u);
+    s = (s & 0x003F003Fu) | (s << 2 & 0x3F003F00u);
+    return (s & 0x07070707u) | (s << 1 & 0x70707070u);
+  }
+  s = (s & 0x000000FFu) | (s << 8 & 0x00FF0000u);
+  s = (s & 0x000F000Fu) | (s << 4 & 0x0F000F00u);
+  return (s & 0x03030303u) | (s << 2 & 0x30303030u);
 }
 
 __device__ uint32_t add_bytes(uint32_t a, uint32_t b) { return ((a & 0x7F7F7F7Fu) + (b & 0x7F7F7F7Fu)) ^ ((a ^ b) & 0x80808080u); }
 
-// Symbols (8 bytes) and rest (8 bytes) to values.
-__device__ Row merge(uint2 rest, uint2 symbols) {
-  return {{rotate_right(__byte_perm(rest.x, symbols.x, 0x5140)), rotate_right(__byte_perm(rest.x, symbols.x, 0x7362)),
-           rotate_right(__byte_perm(rest.y, symbols.y, 0x5140)), rotate_right(__byte_perm(rest.y, symbols.y, 0x7362))}};
+// For four first codes of 2 bits: a permute() selector that takes code c below 3 from byte c of its first operand, and what code 3 opens, in
+// order, from its second; in byte 2 how many are opened, in byte 3 four times that.
+struct Mixes {
+  uint32_t of[256];
+};
+constexpr Mixes mixes() {
+  Mixes t{};
+  for (uint32_t codes = 0; codes < 256; ++codes) {
+    uint32_t selector = 0, opened = 0;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t code = codes >> (2 * i) & 3;
+      selector |= (code < 3 ? code : 4 + opened++) << (4 * i);
+    }
+    t.of[codes] = selector | opened << 16 | 4 * opened << 24;
+  }
+  return t;
+}
+__device__ const Mixes kMixes = mixes();
+
+// Symbols by code, a byte each, for permute().
+struct Symbols {
+  uint2 first, second;
+};
+__device__ Symbols symbols_of(const Entry& e, Windows w) {
+  const uint32_t base = e.base * 0x01010101u, first = base + e.shift * 0x01010101u;
+  const auto second = [&](uint32_t codes, uint32_t from) {  // above the hole they move up by its width
+    uint32_t moved = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) moved |= (from + i >= e.shift ? static_cast<uint32_t>(w.width1) : 0u) << (8 * i);
+    return base + codes + moved;
+  };
+  return {{first + 0x03020100u, first + 0x07060504u}, {second(0x03020100u, 0), second(0x07060504u, 4)}};
 }
 
-template <int R>
-__global__ void __launch_bounds__(kThreads, kCtas<R>) decode_bf16(const DecodeArgs a) {
-  extern __shared__ __align__(16) std::byte payload[];
-  __shared__ Shared s;
-  __shared__ uint64_t kib_sums[R * kWarps / 2][8];
-  const int tid = static_cast<int>(threadIdx.x), warp = tid / 32, lane = tid % 32;
-  const uint32_t block = blockIdx.x;
-  const auto fail = [&](Fault fault) { s.fault = static_cast<uint32_t>(fault); };  // of several faults any one
+__device__ void set_symbol(uint2& symbols, uint32_t i, uint32_t symbol) {
+  const uint32_t selector = 0x3210u ^ ((i % 4 ^ 4u) << (4 * (i % 4)));
+  if (i < 4) symbols.x = permute(symbols.x, symbol, selector);
+  else symbols.y = permute(symbols.y, symbol, selector);
+}
 
-  // The payload is on its way before all of the entry is checked; only its bounds are looked at.
-  const auto* const place = reinterpret_cast<const uint32_t*>(a.frame + a.directory + uint64_t{kEntryBytes} * block);
-  if (a.capacity >= a.payloads + uint64_t{kAlign}) {
-    const uint64_t begin = a.payloads + uint64_t{place[0]} * kAlign;
-    const uint32_t units = place[1] & 0xFFFFu;
-    if (units <= a.to.block_values / 8 + 1 && begin + uint64_t{units} * kAlign <= a.capacity)
-      for (uint32_t i = static_cast<uint32_t>(tid); i < units; i += kThreads) reinterpret_cast<uint4*>(payload)[i] = __ldcs(reinterpret_cast<const uint4*>(a.frame + begin) + i);
+// Symbols (8 bytes) and rest (8 bytes) to values. Rotating two values as one word right by one brings each the other's sign, so signs change
+// places first.
+__device__ Row merge(uint2 rest, uint2 symbols) {
+  Row row;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t r = i == 0 ? rest.x : rest.y, s = i == 0 ? symbols.x : symbols.y;
+    const uint32_t crossed = (r & 0xFEFEFEFEu) | (__byte_perm(r, 0, 0x2301) & 0x01010101u);
+    const uint32_t low = __byte_perm(crossed, s, 0x5140), high = __byte_perm(crossed, s, 0x7362);
+    row.word[2 * i] = __funnelshift_r(low, low, 1);
+    row.word[2 * i + 1] = __funnelshift_r(high, high, 1);
   }
-  if (tid == kThreads - 1) s.fault = static_cast<uint32_t>(check_entry(a, block, s));
-  __syncthreads();
-  if (s.fault != 0) {
-    if (tid == 0) report(a, block, static_cast<Fault>(s.fault));
-    return;
-  }
-  if (block == 0 && warp == 1) {
-    const Fault fault = check_frame(a, lane);
-    if (fault != Fault::kNone && lane == 0) report(a, block, fault);
-  }
-  const Fields e = s.entry;
-  const uint32_t n = e.values;
+  return row;
+}
 
-  const uint32_t origin = static_cast<uint32_t>(warp * R * 256 + lane * 8);
-  const auto first_of = [&](int r) { return origin + static_cast<uint32_t>(r * 256); };
-  const auto valid_of = [&](int r) { return clamp8(static_cast<int>(n) - static_cast<int>(first_of(r))); };
-  // Warps whose rows are all full take code without a check per value.
-  const bool whole = static_cast<uint32_t>((warp + 1) * R * 256) <= n && n % 4 == 0;
-  const auto by_fullness = [&](auto work) {
-    if (whole) work(Full<true>());
-    else work(Full<false>());
-  };
-  Row rows[R];
-  uint32_t exact = 0;  // bytes before the padding
-  if (!has_windows(e.mode)) {
-    exact = e.mode == Mode::kConst ? 2 : 2 * n;
-    const uint32_t value = static_cast<uint32_t>(payload[0]) | static_cast<uint32_t>(payload[1]) << 8;
+// A payload being decoded: where its parts begin, and what has been met so far.
+struct Progress {
+  const std::byte* payload;
+  uint32_t values, second, raw;  // byte of the first codes, bit of the second, byte of the raw exponents
+  uint32_t opened, escapes;
+  Fault fault;
+};
+
+// First codes of the row whose value i is this lane's first.
+template <int kBits1, bool kFull>
+__device__ uint32_t string_at(const std::byte* payload, uint32_t values, uint32_t i, int valid) {
+  const std::byte* const codes = payload + values + i / 8 * kBits1;
+  if (!kFull) return get_bytes(codes, static_cast<int>(string_bytes(static_cast<uint32_t>(valid), kBits1)));
+  if (kBits1 == 4) return *reinterpret_cast<const uint32_t*>(codes);
+  if (kBits1 == 2) return *reinterpret_cast<const uint16_t*>(codes);
+  return get_bytes(codes, 3);
+}
+
+// kRows rows that follow each other, to values; see encode.cu.
+template <int kBits1, int kBits2, bool kTable, bool kFull, int kRows>
+__device__ __forceinline__ void decode_rows(const DecodeArgs& a, const Entry& e, const Symbols& known, Progress& p, Row (&rows)[kRows], uint32_t i0, int valid, int lane) {
+  constexpr bool kMixed = kBits1 == 2;
+  uint32_t string[kRows], own[kRows], low[kRows], high[kRows], codes2[kRows], any = 0;
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      rows[r] = load_shared_row(payload + 2 * first_of(r), e.mode == Mode::kRaw ? valid_of(r) : 0);
-      if (e.mode == Mode::kConst)
+  for (int r = 0; r < kRows; ++r) {
+    string[r] = string_at<kBits1, kFull>(p.payload, p.values, i0 + static_cast<uint32_t>(r) * kRowValues, valid);
+    if (!kFull && valid < 8 && valid > 0 && string[r] >> (valid * kBits1) != 0) p.fault = Fault::kPadding;
+    if (kMixed) {
+      low[r] = kMixes.of[string[r] & 255], high[r] = kMixes.of[string[r] >> 8];
+      own[r] = (low[r] + high[r]) >> 16 & 255;
+    } else if (kBits2 != 0) {
+      own[r] = static_cast<uint32_t>(__popc(opened_of<kBits1>(string[r], kPlaces<kBits1>)));
+    } else {
+      any |= opened_of<kBits1>(string[r], kPlaces<kBits1>);
+    }
+  }
+  if (kBits2 != 0) {
+    uint32_t places[kRows];
+    places_of<kRows>(own, p.opened, places);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) rows[r].word[i] = value * 0x00010001u;
+    for (int r = 0; r < kRows; ++r) {
+      const uint32_t window = window_at(p.payload, p.second + places[r] * kBits2) & ((1u << (own[r] * kBits2)) - 1);
+      codes2[r] = nibbles<kBits2>(window);
+      any |= opened_of<kBits2>(window, kPlaces<kBits2>);
+    }
+  }
+  uint2 symbols[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (kMixed) {
+      symbols[r].x = permute(known.first.x, permute(known.second.x, known.second.y, codes2[r]), low[r]);
+      symbols[r].y = permute(known.first.x, permute(known.second.x, known.second.y, codes2[r] >> (low[r] >> 24)), high[r]);
+    } else if (kBits1 == 4) {
+      const uint32_t begin = known.first.x - 0x03020100u, even = (string[r] & 0x0F0F0F0Fu) + begin, odd = (string[r] >> 4 & 0x0F0F0F0Fu) + begin;
+      symbols[r] = make_uint2(__byte_perm(even, odd, 0x5140), __byte_perm(even, odd, 0x7362));
+    } else {
+      const uint32_t codes = nibbles<3>(string[r]);
+      symbols[r] = make_uint2(permute(known.first.x, known.first.y, codes), permute(known.first.x, known.first.y, codes >> 16));
+      if (kBits2 != 0) {
+        uint32_t next = codes2[r];
+        for (uint32_t m = opened_of<3>(string[r], kPlaces<3>); m != 0; m &= m - 1, next >>= 4)
+          set_symbol(symbols[r], static_cast<uint32_t>(__ffs(static_cast<int>(m)) - 1) / 3, permute(known.second.x, known.second.y, next & 7));
+      }
+    }
+  }
+  if (__any_sync(kAll, any != 0)) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const uint32_t opened = opened_of<kBits1>(string[r], kPlaces<kBits1>);
+      const uint32_t carry = kBits2 == 3 ? 0x11111111u : 0x55555555u;
+      const uint32_t marks = kBits2 == 0 ? opened : (codes2[r] + carry) & 0x88888888u;
+      const Share share = share_of(static_cast<uint32_t>(__popc(marks)), lane);
+      if (p.escapes + share.total > e.escapes) {
+        p.fault = Fault::kEscapes;
+        break;
+      }
+      const std::byte* from = p.payload + p.raw + p.escapes + share.before;
+      uint32_t wild = marks;
+      for (uint32_t m = opened; wild != 0; m &= m - 1) {
+        if (kBits2 == 0 || (wild & 8) != 0) set_symbol(symbols[r], static_cast<uint32_t>(__ffs(static_cast<int>(m)) - 1) / kBits1, static_cast<uint32_t>(*from++));
+        wild = kBits2 == 0 ? wild & (wild - 1) : wild >> 4;
+      }
+      p.escapes += share.total;
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const uint32_t i = i0 + static_cast<uint32_t>(r) * kRowValues;
+    const std::byte* const from = p.payload + i;
+    const uint2 rest = kFull ? *reinterpret_cast<const uint2*>(from) : make_uint2(get_bytes(from, valid), get_bytes(from + 4, valid - 4));
+    if (kTable) {
+      const uint2 t = table_at(reinterpret_cast<const uint8_t*>(a.frame) + kHeaderBytes, a.period, i);
+      symbols[r] = make_uint2(add_bytes(symbols[r].x, t.x), add_bytes(symbols[r].y, t.y));
+    }
+    rows[r] = merge(rest, symbols[r]);
+  }
+}
+
+// Values that open a second code; all rows of the block.
+template <int kBits1>
+__device__ uint32_t count_opened(const std::byte* payload, uint32_t n, int lane) {
+  uint32_t opened = 0;
+  if (kBits1 == 2 && n % 16 == 0) {
+    for (uint32_t i = static_cast<uint32_t>(lane); i < n / 16; i += kLanes) {
+      const uint32_t word = reinterpret_cast<const uint32_t*>(payload + n)[i];
+      opened += static_cast<uint32_t>(__popc(word & word >> 1 & 0x55555555u));
     }
   } else {
-    const Windows w = windows_of(e.mode);
-    const uint32_t at1 = n, at2 = at1 + string_bytes(n, w.bits1);
-    uint32_t string[R], warp_opened = 0, tail = 0;
-    by_fullness([&](auto full) {
-#pragma unroll
-      for (int r = 0; r < R; ++r) {
-        const std::byte* const codes = payload + at1 + first_of(r) / 8 * static_cast<uint32_t>(w.bits1);
-        if (full.value) {
-          string[r] = w.bits1 == 4 ? *reinterpret_cast<const uint32_t*>(codes) : w.bits1 == 2 ? *reinterpret_cast<const uint16_t*>(codes) : get_bytes(codes, 3);
-        } else {
-          const int valid = valid_of(r);
-          string[r] = get_bytes(codes, static_cast<int>(string_bytes(static_cast<uint32_t>(valid), w.bits1)));
-          if (valid > 0 && valid < 8) tail |= string[r] >> (valid * w.bits1);
-        }
-        warp_opened += static_cast<uint32_t>(__popc(opened_of(string[r], w.bits1)));
-      }
-    });
-    if (tail != 0) fail(Fault::kPadding);
-    warp_opened = __reduce_add_sync(kAll, warp_opened);
-    if (lane == 0) s.opened[warp] = warp_opened;
-    __syncthreads();
-    uint32_t all_opened = 0, before = 0;
-#pragma unroll
-    for (int i = 0; i < kWarps; ++i) {
-      if (i == warp) before = all_opened;
-      all_opened += s.opened[i];
-    }
-    const uint32_t at3 = at2 + string_bytes(all_opened, w.bits2);
-    exact = at3 + e.escapes;
-    if (s.fault != 0 || round_up16(exact) != e.size || (w.bits2 == 0 && all_opened != e.escapes)) {
-      if (tid == 0) report(a, block, s.fault != 0 ? static_cast<Fault>(s.fault) : round_up16(exact) != e.size ? Fault::kSize : Fault::kEscapes);
-      return;
-    }
+    for (uint32_t i = 8 * static_cast<uint32_t>(lane); i < n; i += kRowValues)
+      opened += static_cast<uint32_t>(__popc(opened_of<kBits1>(string_at<kBits1, false>(payload, n, i, clamp8(static_cast<int>(n - i))), kPlaces<kBits1>)));
+  }
+  return __reduce_add_sync(kAll, opened);
+}
 
-    // Opened values before this lane's, and escapes before this lane's; of each row.
-    uint32_t second[R], wild[R], marks[R];
-#pragma unroll
-    for (int r = 0; r < R; ++r) marks[r] = opened_of(string[r], w.bits1), second[r] = wild[r] = before;
-    if (warp_opened != 0) places_of<R>(marks, lane, before, second);
-    if (w.bits2 != 0) {
-      uint32_t warp_escapes = 0;
-#pragma unroll
-      for (int r = 0; r < R; ++r) {
-        const uint32_t opened = static_cast<uint32_t>(__popc(marks[r]));
-        marks[r] = escapes_in(window_at(payload, 8 * at2 + static_cast<uint32_t>(w.bits2) * second[r]), opened, w);
-        warp_escapes += static_cast<uint32_t>(__popc(marks[r]));
-      }
-      warp_escapes = __reduce_add_sync(kAll, warp_escapes);
-      if (lane == 0) s.escapes[warp] = warp_escapes;
-      const uint32_t used = static_cast<uint32_t>(w.bits2) * all_opened % 8;
-      if (tid == 0 && used != 0 && static_cast<uint32_t>(payload[at3 - 1]) >> used != 0) fail(Fault::kPadding);
-      __syncthreads();
-      uint32_t all_escapes = 0, before_escapes = 0;
-#pragma unroll
-      for (int i = 0; i < kWarps; ++i) {
-        if (i == warp) before_escapes = all_escapes;
-        all_escapes += s.escapes[i];
-      }
-      if (s.fault != 0 || all_escapes != e.escapes) {
-        if (tid == 0) report(a, block, s.fault != 0 ? static_cast<Fault>(s.fault) : Fault::kEscapes);
-        return;
-      }
-      if (warp_escapes != 0) places_of<R>(marks, lane, before_escapes, wild);
-    } else {
-#pragma unroll
-      for (int r = 0; r < R; ++r) wild[r] = second[r];
-    }
+// A block with windows: writes its values, and their hash if `hashed`. `exact` is its bytes before the padding.
+template <int kBits1, int kBits2, bool kTable>
+__device__ __forceinline__ Fault decode_block(const DecodeArgs& a, const Entry& e, const std::byte* payload, uint32_t& exact, bool hashed, uint64_t& digest, int lane) {
+  const uint32_t n = e.values, i0 = 8 * static_cast<uint32_t>(lane);
+  const Symbols known = symbols_of(e, windows_of(kBits1 == 4 ? Mode::kW4 : kBits1 == 2 ? (kBits2 == 2 ? Mode::kT22 : Mode::kT23) : kBits2 == 0 ? Mode::kW3 : Mode::kT33));
+  Progress p = {payload, n, 8 * (n + string_bytes(n, kBits1)), 0, 0, 0, Fault::kNone};
+  const uint32_t opened = kBits2 == 0 ? e.escapes : count_opened<kBits1>(payload, n, lane);
+  p.raw = p.second / 8 + string_bytes(opened, kBits2);
+  exact = p.raw + e.escapes;
+  if (round_up16(exact) != e.size) return Fault::kSize;
+  if (kBits2 != 0 && opened * kBits2 % 8 != 0 && static_cast<uint32_t>(payload[p.raw - 1]) >> (opened * kBits2 % 8) != 0) return Fault::kPadding;
 
-    const uint32_t begin = (static_cast<uint32_t>(e.base) + e.shift) * 0x01010101u;
-    by_fullness([&](auto full) {
+  WarpHash hash(lane);
+  const uint32_t groups = n % 8 == 0 ? n / kGroupValues : 0;
+#pragma unroll 1
+  for (uint32_t g = 0; g < groups && p.fault == Fault::kNone; ++g) {
+    Row rows[kGroup];
+    const uint32_t i = i0 + g * kGroupValues;
+    decode_rows<kBits1, kBits2, kTable, true, kGroup>(a, e, known, p, rows, i, 8, lane);
 #pragma unroll
-      for (int r = 0; r < R; ++r) {
-        const uint32_t i0 = first_of(r);
-        uint2 rest;
-        if (full.value) {
-          rest = *reinterpret_cast<const uint2*>(payload + i0);
-        } else {
-          const int valid = valid_of(r);
-          rest = make_uint2(get_bytes(payload + i0, valid), get_bytes(payload + i0 + 4, valid - 4));
-        }
-        uint2 symbols;
-        if (w.bits1 == 4) {
-          const uint32_t even = string[r] & 0x0F0F0F0Fu, odd = string[r] >> 4 & 0x0F0F0F0Fu;
-          symbols = make_uint2(__byte_perm(even, odd, 0x5140) + begin, __byte_perm(even, odd, 0x7362) + begin);
-        } else {
-          symbols = make_uint2(spread(string[r], w.bits1) + begin, spread(string[r] >> (4 * w.bits1), w.bits1) + begin);
-        }
-        const uint32_t opened = opened_of(string[r], w.bits1);
-        if (opened != 0) {
-          uint32_t codes = w.bits2 != 0 ? window_at(payload, 8 * at2 + static_cast<uint32_t>(w.bits2) * second[r]) : 0;
-          const std::byte* from = payload + at3 + wild[r];
-          const uint32_t one = (1u << w.bits2) - 1;
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            if ((opened >> (i * w.bits1) & 1) == 0) continue;
-            const uint32_t code = codes & one;
-            codes >>= w.bits2;
-            uint32_t symbol = e.base + code + (code >= e.shift ? static_cast<uint32_t>(w.width1) : 0u);
-            if (code == static_cast<uint32_t>(w.width2)) symbol = static_cast<uint32_t>(*from++);
-            uint32_t& word = i < 4 ? symbols.x : symbols.y;
-            word = __byte_perm(word, symbol, i % 4 == 0 ? 0x3214 : i % 4 == 1 ? 0x3240 : i % 4 == 2 ? 0x3410 : 0x4210);
-          }
-        }
-        if (a.period != 0) {
-          const uint2 t = table_at(reinterpret_cast<const uint8_t*>(a.frame) + kHeaderBytes, a.period, i0);
-          symbols = make_uint2(add_bytes(symbols.x, t.x), add_bytes(symbols.y, t.y));
-        }
-        rows[r] = merge(rest, symbols);
-      }
-    });
+    for (int r = 0; r < kGroup; ++r) store_row(rows[r], e.out + 2 * (i + static_cast<uint32_t>(r) * kRowValues), 8);
+    if (hashed) {
+      hash.add(rows[0], rows[1]);
+      if (g + 1 == groups) hash.expect_last();
+      hash.add(rows[2], rows[3]);
+    }
+  }
+#pragma unroll 1
+  for (uint32_t i = i0 + groups * kGroupValues; i - i0 < n && p.fault == Fault::kNone; i += kRowValues) {
+    const int valid = clamp8(static_cast<int>(n) - static_cast<int>(i));
+    Row rows[1];
+    decode_rows<kBits1, kBits2, kTable, false, 1>(a, e, known, p, rows, i, valid, lane);
+    if (__any_sync(kAll, p.fault != Fault::kNone)) p.fault = Fault::kPadding;
+    store_row(rows[0], e.out + 2 * i, valid);
+  }
+  if (p.fault == Fault::kNone && p.escapes != e.escapes) return Fault::kEscapes;
+  digest = hash.finish(2 * n);
+  return p.fault;
+}
+
+template <bool kTable>
+__global__ void __launch_bounds__(kLanes, kCtas) decode_bf16(const DecodeArgs a) {
+  extern __shared__ __align__(16) std::byte payload[];
+  const int lane = static_cast<int>(threadIdx.x);
+  const uint32_t block = blockIdx.x;
+  fetch_payload(a, block, payload, lane);
+  Entry e;
+  Fault fault = check_entry(a, block, e);
+  if (block == 0 && fault == Fault::kNone) fault = check_frame(a, lane);
+  payload_here();
+  if (fault != Fault::kNone) {
+    if (lane == 0) report(a, block, fault);
+    return;
   }
 
-  auto* const out = reinterpret_cast<std::byte*>(s.out);
-  by_fullness([&](auto full) {
-#pragma unroll
-    for (int r = 0; r < R; ++r) store_row(rows[r], out + 2 * first_of(r), full.value ? 8 : valid_of(r));
-  });
-  if (tid < 16 && exact + static_cast<uint32_t>(tid) < e.size && payload[exact + static_cast<uint32_t>(tid)] != std::byte{0}) report(a, block, Fault::kPadding);
-  if (s.hashes == 0) return;
-  hash_rows<R>(rows, warp, lane, 2 * n, kib_sums);
-  __syncthreads();
-  if (warp == 0 && finish_hash(kib_sums, out, 2 * n, lane) != e.hash && lane == 0) report(a, block, Fault::kBlockHash);
+  const uint32_t n = e.values;
+  uint32_t exact = e.mode == Mode::kConst ? 2 : 2 * n;
+  bool hashed = e.hashed && has_windows(e.mode) && n % kGroupValues == 0;  // by the decoder of rows
+  uint64_t digest = 0;
+  const auto decode = [&]<int kBits1, int kBits2>() { fault = decode_block<kBits1, kBits2, kTable>(a, e, payload, exact, hashed, digest, lane); };
+  if (!has_windows(e.mode)) {
+    const uint32_t value = (static_cast<uint32_t>(payload[0]) | static_cast<uint32_t>(payload[1]) << 8) * 0x00010001u;
+    for (uint32_t i = 8 * static_cast<uint32_t>(lane); i < n; i += kRowValues) {
+      const uint4 v = reinterpret_cast<const uint4*>(payload)[e.mode == Mode::kRaw ? i / 8 : 0];
+      store_row(e.mode == Mode::kRaw ? Row{{v.x, v.y, v.z, v.w}} : Row{{value, value, value, value}}, e.out + 2 * i, clamp8(static_cast<int>(n - i)));
+    }
+  } else if (e.mode == Mode::kW4) {
+    decode.template operator()<4, 0>();
+  } else if (e.mode == Mode::kT23) {
+    decode.template operator()<2, 3>();
+  } else if (e.mode == Mode::kT33) {
+    decode.template operator()<3, 3>();
+  } else if (e.mode == Mode::kT22) {
+    decode.template operator()<2, 2>();
+  } else {
+    decode.template operator()<3, 0>();
+  }
+  if (__any_sync(kAll, fault != Fault::kNone)) {
+    if (fault != Fault::kNone) report(a, block, fault);
+    return;
+  }
+  if (lane < 16 && exact + static_cast<uint32_t>(lane) < e.size && payload[exact + static_cast<uint32_t>(lane)] != std::byte{0}) report(a, block, Fault::kPadding);
+  if (!e.hashed) return;
+  __syncwarp();
+  if (!hashed) digest = hash_memory(e.out, 2 * n, lane);
+  if (digest != e.hash && lane == 0) report(a, block, Fault::kBlockHash);
 }
 
-template <int R>
+template <bool kTable>
 cudaError_t launch(const DecodeArgs& a, cudaStream_t stream) {
-  const uint32_t bytes = round_up16(2 * a.to.block_values) + 16;
-  if (const cudaError_t error = cudaFuncSetAttribute(decode_bf16<R>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)); error != cudaSuccess) return error;
-  decode_bf16<R><<<a.to.blocks, kThreads, bytes, stream>>>(a);
-  return cudaGetLastError();
+  return launch_warps(decode_bf16<kTable>, a, a.to.blocks, round_up16(2 * a.to.block_values) + 16, stream);
 }
-
-const char* name_of(cudaError_t error) { return error == cudaSuccess ? nullptr : cudaGetErrorName(error); }
 
 }  // namespace
 
 const char* launch_decode(const DecodeArgs& a, device::StreamHandle stream) {
-  if (const cudaError_t error = cudaMemsetAsync(a.status, 0, sizeof(*a.status), stream); error != cudaSuccess) return name_of(error);
+  if (const cudaError_t error = cudaMemsetAsync(a.status, 0, sizeof(*a.status), stream); error != cudaSuccess) return error_name(error);
   if (a.to.blocks == 0) return nullptr;
-  const uint32_t rows = (a.to.block_values + 2047) / 2048;  // per warp
-  cudaError_t error;
-  if (rows <= 4) error = launch<4>(a, stream);
-  else if (rows <= 6) error = launch<6>(a, stream);
-  else error = launch<16>(a, stream);
-  return name_of(error);
+  return error_name(a.period != 0 ? launch<true>(a, stream) : launch<false>(a, stream));
 }
 
 }  // namespace zeroulp::codec::cuda
