@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "bench_data.h"
 #include "codec/cuda/cuda.h"
+#include "codec/sample_data.h"
 #include "device/device.h"
 
 namespace {
@@ -93,8 +94,8 @@ void run(const device::Stream& stream, const std::string& name, const std::vecto
   stream.to_host(back.data(), to.data(), static_cast<int64_t>(bytes));
   must(stream.synchronize());
   const bool same = back == raw && state[0] == 0;
-  // The CPU's frame of the first 4 MiB holds the same payloads.
-  const uint64_t part = std::min<uint64_t>(bytes, 4u << 20);
+  // The CPU's frame of the first 4 MiB, in whole blocks, holds the same payloads.
+  const uint64_t part = std::min<uint64_t>(bytes, 4u << 20) / block * block;
   std::vector<std::byte> cpu(codec::frame_bound(o, part, static_cast<uint32_t>(codec::blocks_of(o, part))));
   cpu.resize(must(codec::encode_frame(codec::kReference, o, std::span(raw).first(part), cpu)));
   const uint64_t begin = codec::payload_offset(period, static_cast<uint32_t>(codec::blocks_of(o, part)));
@@ -116,7 +117,7 @@ void run(const device::Stream& stream, const std::string& name, const std::vecto
 int main(int argc, char** argv) {
   uint64_t mib = 512;
   bool large = false;
-  std::vector<DataSet> sets = {{"gaussian", gaussian(4 << 20)}};
+  std::vector<DataSet> sets = {{"gaussian", codec::gaussian_bf16(4 << 20)}};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == "--large") {

@@ -15,7 +15,6 @@ namespace zeroulp::codec::cuda {
 
 inline constexpr unsigned kAll = 0xFFFFFFFFu;
 inline constexpr int kLanes = 32;
-inline constexpr int kCtas = 13;            // of one warp, on a multiprocessor: as many as have room for a block of 16 KiB each
 inline constexpr int kGroup = 4;            // rows worked on together, so that there is something to do while a result is on its way
 inline constexpr uint32_t kGroupValues = kGroup * kRowValues;
 
@@ -31,19 +30,12 @@ __device__ inline int clamp8(int left) {
   return n > 8 ? 8 : n;
 }
 
-// `valid` of 8 values; the others are 0.
-__device__ inline Row load_row(const std::byte* from, int valid) {
-  Row row = {{0, 0, 0, 0}};
-  if (valid == 8) {
-    const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
-    return {{v.x, v.y, v.z, v.w}};
-  }
-  const auto* values = reinterpret_cast<const uint16_t*>(from);
-#pragma unroll
-  for (int e = 0; e < 8; ++e)
-    if (e < valid) row.word[e / 2] |= uint32_t{values[e]} << (16 * (e % 2));
-  return row;
+__device__ inline Row load_row(const std::byte* from) {
+  const uint4 v = *reinterpret_cast<const uint4*>(from);
+  return {{v.x, v.y, v.z, v.w}};
 }
+// Of each word's two halves, those among the first `valid` of eight.
+__device__ inline uint32_t halves_of(int word, int valid) { return valid > 2 * word + 1 ? kAll : valid > 2 * word ? 0xFFFFu : 0u; }
 
 __device__ inline void store_row(const Row& row, std::byte* to, int valid) {
   if (valid == 8) {
@@ -56,6 +48,25 @@ __device__ inline void store_row(const Row& row, std::byte* to, int valid) {
     if (e < valid) values[e] = static_cast<uint16_t>(row.word[e / 2] >> (16 * (e % 2)));
 }
 
+// Blocks in front of the own one whose data a warp brings to the L2 cache: they are begun some two microseconds later.
+inline constexpr uint32_t kAhead = 256;
+// Both arguments are multiples of 16.
+__device__ inline void prefetch(const std::byte* from, uint32_t bytes) {
+  if (bytes != 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
+// Units of 16 bytes to shared memory; fetched() waits for them.
+__device__ inline void fetch(std::byte* to, const std::byte* from, uint32_t units, int lane) {
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+#pragma unroll 8
+  for (uint32_t i = static_cast<uint32_t>(lane); i < units; i += kLanes)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared + 16 * i), "l"(from + uint64_t{i} * 16) : "memory");
+}
+__device__ inline void fetched() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncwarp();
+}
+
 __device__ inline uint32_t both_halves(uint32_t x) { return (x & 0xFFFFu) * 0x00010001u; }
 
 // PRMT with a selector known at run time: byte i of the result is byte (selector's nibble i) of b:a; nibble 8 gives 0 if bytes are below 128.
@@ -65,14 +76,32 @@ __device__ inline uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
   return r;
 }
 
-// The table's bytes for 8 consecutive values from value i on, as two words. A period that is a multiple of 8 keeps them together.
-__device__ inline uint2 table_at(const uint8_t* table, uint32_t period, uint32_t i) {
-  if (period % 8 == 0) return *reinterpret_cast<const uint2*>(table + i % period);
-  uint2 t = {0, 0};
+// The table's bytes for a lane's values, row after row. Without a table there is nothing of it.
+template <bool kTable>
+class Channels {
+ public:
+  // From value i of the block on.
+  __device__ Channels(const uint8_t* table, uint32_t period, uint32_t i) : table_(table), period_(period), at_(kTable ? i % period : 0), step_(kTable ? kRowValues % period : 0) {}
+
+  // For the next 8 values, as two words; the row after it comes next. A period that is a multiple of 8 keeps them together.
+  __device__ uint2 next() {
+    uint2 t = {0, 0};
+    if (!kTable) return t;
+    if (period_ % 8 == 0) {
+      t = *reinterpret_cast<const uint2*>(table_ + at_);
+    } else {
+      uint32_t from = at_;
 #pragma unroll
-  for (uint32_t e = 0; e < 8; ++e) (e < 4 ? t.x : t.y) |= uint32_t{table[(i + e) % period]} << (8 * (e % 4));
-  return t;
-}
+      for (int e = 0; e < 8; ++e, from = from + 1 == period_ ? 0 : from + 1) (e < 4 ? t.x : t.y) |= uint32_t{table_[from]} << (8 * (e % 4));
+    }
+    at_ = min(at_ + step_, at_ + step_ - period_);  // the larger one, if below 0, wraps
+    return t;
+  }
+
+ private:
+  const uint8_t* table_;
+  uint32_t period_, at_, step_;
+};
 
 // Bits i * bits of the codes of a string that are all ones. `places` has those bits.
 template <int kBits>

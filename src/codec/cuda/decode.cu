@@ -83,21 +83,18 @@ __device__ Fault check_frame(const DecodeArgs& a, int lane) {
   return __any_sync(kAll, !clean) ? Fault::kPadding : Fault::kNone;
 }
 
-// Units of 16 bytes of the payload to shared memory; only bounds are looked at. payload_here() waits.
+constexpr int kDecodeCtas = 13;  // of one warp, on a multiprocessor: as many as have room for 16 KiB each
+
+// The payload to shared memory; only bounds are looked at.
 __device__ void fetch_payload(const DecodeArgs& a, uint32_t block, std::byte* to, int lane) {
   const auto* const entry = reinterpret_cast<const uint32_t*>(a.frame + a.directory + uint64_t{kEntryBytes} * block);
   if (a.capacity < a.payloads + uint64_t{kAlign}) return;
   const uint64_t begin = a.payloads + uint64_t{entry[0]} * kAlign;
   const uint32_t units = entry[1] & 0xFFFFu;
   if (units > a.to.block_values / 8 + 1 || begin + uint64_t{units} * kAlign > a.capacity) return;
-  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-#pragma unroll 8
-  for (uint32_t i = static_cast<uint32_t>(lane); i < units; i += kLanes)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared + 16 * i), "l"(a.frame + begin + uint64_t{i} * 16) : "memory");
-}
-__device__ void payload_here() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  __syncwarp();
+  // Payloads follow each other, so that what lies that far ahead is what is wanted next.
+  if (lane == 0 && begin + uint64_t{kAhead + 1} * units * kAlign <= a.capacity) prefetch(a.frame + begin + uint64_t{kAhead} * units * kAlign, units * kAlign);
+  fetch(to, a.frame + begin, units, lane);
 }
 
 __device__ uint32_t get_bytes(const std::byte* from, int bytes) {
@@ -107,10 +104,10 @@ __device__ uint32_t get_bytes(const std::byte* from, int bytes) {
     if (b < bytes) x |= static_cast<uint32_t>(from[b]) << (8 * b);
   return x;
 }
-// 24 bits from bit `at` of the payload on.
-__device__ uint32_t window_at(const std::byte* payload, uint32_t at) {
+// `bits` bits, at most 24, from bit `at` of the payload on. There is always a word more to read.
+__device__ uint32_t window_at(const std::byte* payload, uint32_t at, uint32_t bits) {
   const auto* words = reinterpret_cast<const uint32_t*>(payload) + at / 32;
-  return __funnelshift_r(words[0], words[1], at % 32);
+  return __funnelshift_r(words[0], words[1], at % 32) & ((1u << bits) - 1);
 }
 
 // Eight codes of kBits to nibbles.
@@ -203,7 +200,7 @@ __device__ uint32_t string_at(const std::byte* payload, uint32_t values, uint32_
 
 // kRows rows that follow each other, to values; see encode.cu.
 template <int kBits1, int kBits2, bool kTable, bool kFull, int kRows>
-__device__ __forceinline__ void decode_rows(const DecodeArgs& a, const Entry& e, const Symbols& known, Progress& p, Row (&rows)[kRows], uint32_t i0, int valid, int lane) {
+__device__ __forceinline__ void decode_rows(Channels<kTable>& channels, const Entry& e, const Symbols& known, Progress& p, Row (&rows)[kRows], uint32_t i0, int valid, int lane) {
   constexpr bool kMixed = kBits1 == 2;
   uint32_t string[kRows], own[kRows], low[kRows], high[kRows], codes2[kRows], any = 0;
 #pragma unroll
@@ -224,7 +221,7 @@ __device__ __forceinline__ void decode_rows(const DecodeArgs& a, const Entry& e,
     places_of<kRows>(own, p.opened, places);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const uint32_t window = window_at(p.payload, p.second + places[r] * kBits2) & ((1u << (own[r] * kBits2)) - 1);
+      const uint32_t window = window_at(p.payload, p.second + places[r] * kBits2, own[r] * kBits2);
       codes2[r] = nibbles<kBits2>(window);
       any |= opened_of<kBits2>(window, kPlaces<kBits2>);
     }
@@ -254,6 +251,7 @@ __device__ __forceinline__ void decode_rows(const DecodeArgs& a, const Entry& e,
       const uint32_t opened = opened_of<kBits1>(string[r], kPlaces<kBits1>);
       const uint32_t carry = kBits2 == 3 ? 0x11111111u : 0x55555555u;
       const uint32_t marks = kBits2 == 0 ? opened : (codes2[r] + carry) & 0x88888888u;
+      if (!__any_sync(kAll, marks != 0)) continue;
       const Share share = share_of(static_cast<uint32_t>(__popc(marks)), lane);
       if (p.escapes + share.total > e.escapes) {
         p.fault = Fault::kEscapes;
@@ -274,7 +272,7 @@ __device__ __forceinline__ void decode_rows(const DecodeArgs& a, const Entry& e,
     const std::byte* const from = p.payload + i;
     const uint2 rest = kFull ? *reinterpret_cast<const uint2*>(from) : make_uint2(get_bytes(from, valid), get_bytes(from + 4, valid - 4));
     if (kTable) {
-      const uint2 t = table_at(reinterpret_cast<const uint8_t*>(a.frame) + kHeaderBytes, a.period, i);
+      const uint2 t = channels.next();
       symbols[r] = make_uint2(add_bytes(symbols[r].x, t.x), add_bytes(symbols[r].y, t.y));
     }
     rows[r] = merge(rest, symbols[r]);
@@ -309,13 +307,14 @@ __device__ __forceinline__ Fault decode_block(const DecodeArgs& a, const Entry& 
   if (round_up16(exact) != e.size) return Fault::kSize;
   if (kBits2 != 0 && opened * kBits2 % 8 != 0 && static_cast<uint32_t>(payload[p.raw - 1]) >> (opened * kBits2 % 8) != 0) return Fault::kPadding;
 
+  Channels<kTable> channels(reinterpret_cast<const uint8_t*>(a.frame) + kHeaderBytes, a.period, i0);
   WarpHash hash(lane);
   const uint32_t groups = n % 8 == 0 ? n / kGroupValues : 0;
 #pragma unroll 1
   for (uint32_t g = 0; g < groups && p.fault == Fault::kNone; ++g) {
     Row rows[kGroup];
     const uint32_t i = i0 + g * kGroupValues;
-    decode_rows<kBits1, kBits2, kTable, true, kGroup>(a, e, known, p, rows, i, 8, lane);
+    decode_rows<kBits1, kBits2, kTable, true, kGroup>(channels, e, known, p, rows, i, 8, lane);
 #pragma unroll
     for (int r = 0; r < kGroup; ++r) store_row(rows[r], e.out + 2 * (i + static_cast<uint32_t>(r) * kRowValues), 8);
     if (hashed) {
@@ -328,7 +327,7 @@ __device__ __forceinline__ Fault decode_block(const DecodeArgs& a, const Entry& 
   for (uint32_t i = i0 + groups * kGroupValues; i - i0 < n && p.fault == Fault::kNone; i += kRowValues) {
     const int valid = clamp8(static_cast<int>(n) - static_cast<int>(i));
     Row rows[1];
-    decode_rows<kBits1, kBits2, kTable, false, 1>(a, e, known, p, rows, i, valid, lane);
+    decode_rows<kBits1, kBits2, kTable, false, 1>(channels, e, known, p, rows, i, valid, lane);
     if (__any_sync(kAll, p.fault != Fault::kNone)) p.fault = Fault::kPadding;
     store_row(rows[0], e.out + 2 * i, valid);
   }
@@ -338,7 +337,27 @@ __device__ __forceinline__ Fault decode_block(const DecodeArgs& a, const Entry& 
 }
 
 template <bool kTable>
-__global__ void __launch_bounds__(kLanes, kCtas) decode_bf16(const DecodeArgs a) {
+__device__ __forceinline__ Fault decode_by_mode(const DecodeArgs& a, const Entry& e, const std::byte* payload, uint32_t& exact, bool hashed, uint64_t& digest, int lane) {
+  const auto decode = [&]<int kBits1, int kBits2>() { return decode_block<kBits1, kBits2, kTable>(a, e, payload, exact, hashed, digest, lane); };
+  switch (e.mode) {
+    case Mode::kW4: return decode.template operator()<4, 0>();
+    case Mode::kT23: return decode.template operator()<2, 3>();
+    case Mode::kT33: return decode.template operator()<3, 3>();
+    case Mode::kT22: return decode.template operator()<2, 2>();
+    default: return decode.template operator()<3, 0>();
+  }
+}
+
+// RAW and CONST.
+__device__ void copy_values(const Entry& e, const std::byte* payload, int lane) {
+  const uint32_t value = both_halves(*reinterpret_cast<const uint16_t*>(payload));
+  const Row constant = {{value, value, value, value}};
+  for (uint32_t i = 8 * static_cast<uint32_t>(lane); i < e.values; i += kRowValues)
+    store_row(e.mode == Mode::kRaw ? load_row(payload + 2 * i) : constant, e.out + 2 * i, clamp8(static_cast<int>(e.values - i)));
+}
+
+template <bool kTable>
+__global__ void __launch_bounds__(kLanes, kDecodeCtas) decode_bf16(const DecodeArgs a) {
   extern __shared__ __align__(16) std::byte payload[];
   const int lane = static_cast<int>(threadIdx.x);
   const uint32_t block = blockIdx.x;
@@ -346,39 +365,24 @@ __global__ void __launch_bounds__(kLanes, kCtas) decode_bf16(const DecodeArgs a)
   Entry e;
   Fault fault = check_entry(a, block, e);
   if (block == 0 && fault == Fault::kNone) fault = check_frame(a, lane);
-  payload_here();
+  fetched();
   if (fault != Fault::kNone) {
     if (lane == 0) report(a, block, fault);
     return;
   }
 
   const uint32_t n = e.values;
+  const bool windows = has_windows(e.mode);
+  const bool hashed = e.hashed && windows && n % kGroupValues == 0;  // by the decoder of rows
   uint32_t exact = e.mode == Mode::kConst ? 2 : 2 * n;
-  bool hashed = e.hashed && has_windows(e.mode) && n % kGroupValues == 0;  // by the decoder of rows
   uint64_t digest = 0;
-  const auto decode = [&]<int kBits1, int kBits2>() { fault = decode_block<kBits1, kBits2, kTable>(a, e, payload, exact, hashed, digest, lane); };
-  if (!has_windows(e.mode)) {
-    const uint32_t value = (static_cast<uint32_t>(payload[0]) | static_cast<uint32_t>(payload[1]) << 8) * 0x00010001u;
-    for (uint32_t i = 8 * static_cast<uint32_t>(lane); i < n; i += kRowValues) {
-      const uint4 v = reinterpret_cast<const uint4*>(payload)[e.mode == Mode::kRaw ? i / 8 : 0];
-      store_row(e.mode == Mode::kRaw ? Row{{v.x, v.y, v.z, v.w}} : Row{{value, value, value, value}}, e.out + 2 * i, clamp8(static_cast<int>(n - i)));
-    }
-  } else if (e.mode == Mode::kW4) {
-    decode.template operator()<4, 0>();
-  } else if (e.mode == Mode::kT23) {
-    decode.template operator()<2, 3>();
-  } else if (e.mode == Mode::kT33) {
-    decode.template operator()<3, 3>();
-  } else if (e.mode == Mode::kT22) {
-    decode.template operator()<2, 2>();
-  } else {
-    decode.template operator()<3, 0>();
-  }
+  if (windows) fault = decode_by_mode<kTable>(a, e, payload, exact, hashed, digest, lane);
+  else copy_values(e, payload, lane);
   if (__any_sync(kAll, fault != Fault::kNone)) {
     if (fault != Fault::kNone) report(a, block, fault);
     return;
   }
-  if (lane < 16 && exact + static_cast<uint32_t>(lane) < e.size && payload[exact + static_cast<uint32_t>(lane)] != std::byte{0}) report(a, block, Fault::kPadding);
+  if (exact + static_cast<uint32_t>(lane) < e.size && payload[exact + static_cast<uint32_t>(lane)] != std::byte{0}) report(a, block, Fault::kPadding);
   if (!e.hashed) return;
   __syncwarp();
   if (!hashed) digest = hash_memory(e.out, 2 * n, lane);

@@ -1,7 +1,7 @@
-// One fused pass. A warp samples the exponents of its block, chooses mode and windows, codes row after row into an image of the payload in
-// shared memory, takes its place in the frame by decoupled look-back (D. Merrill, M. Garland, "Single-pass Parallel Prefix Scan with Decoupled
-// Look-back", 2016), and stores the image. CTAs are of one warp and are started in the order of blockIdx, so that none waits for one that has
-// not begun.
+// One kernel. A warp brings its block to shared memory, samples its exponents, chooses mode and windows, counts what they leave out, and so
+// knows the payload's size, which it publishes; hashes the block; takes its place in the frame by decoupled look-back (D. Merrill, M. Garland,
+// "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016), by when the sizes before it are mostly there; and codes row after row to
+// where the payload belongs. CTAs are of one warp and are started in the order of blockIdx, so that none waits for one that has not begun.
 #include "codec/cuda/hash.cuh"
 
 namespace zeroulp::codec::cuda {
@@ -18,32 +18,37 @@ __device__ unsigned long long look(const unsigned long long* place) {
   return word;
 }
 
-// By one warp: the sum of the sizes of all blocks before `block`, which has published its own.
+// By one warp: the sum of the sizes of all blocks before `block`, which has published its own. Hundreds of blocks are under way, so that the
+// nearest total is often far: 128 places are read at a time.
 __device__ uint64_t look_back(unsigned long long* places, uint32_t block, uint32_t own, int lane) {
-  uint64_t before = 0;
-  for (int64_t nearest = int64_t{block} - 1;; nearest -= 32) {
-    const int64_t mine = nearest - lane;
-    unsigned long long word;
-    uint32_t totals, ready;
-    do {
-      word = mine >= 0 ? look(places + mine) : kTotal;
-      totals = __ballot_sync(kAll, word >= kTotal);
-      ready = __ballot_sync(kAll, word != 0);
-    } while ((~ready & (totals == 0 ? kAll : (totals & -totals) - 1)) != 0);
-    const int last = totals == 0 ? 31 : __ffs(static_cast<int>(totals)) - 1;
-    uint64_t sum = lane <= last ? word & kValue : 0;
+  constexpr int kReads = 4;
+  uint64_t before = 0;  // this lane's part
+  for (int64_t nearest = int64_t{block} - 1 - lane;;) {
+    unsigned long long words[kReads];
 #pragma unroll
-    for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(kAll, sum, d);
-    before += sum;
-    if (totals != 0) break;
+    for (int i = 0; i < kReads; ++i) words[i] = nearest >= 32 * i ? look(places + nearest - 32 * i) : kTotal;
+    bool found = false;
+#pragma unroll
+    for (int i = 0; i < kReads; ++i) {
+      const uint32_t totals = __ballot_sync(kAll, words[i] >= kTotal), ready = __ballot_sync(kAll, words[i] != 0);
+      const uint32_t nearer = totals == 0 ? kAll : (totals & -totals) - 1;  // lanes before the nearest total
+      if ((~ready & nearer) != 0) break;                                    // from here on once more
+      if ((nearer >> lane & 1) != 0 || lane == __ffs(static_cast<int>(totals)) - 1) before += words[i] & kValue;
+      nearest -= 32;
+      found = totals != 0;
+      if (found) break;
+    }
+    if (found) break;
   }
+#pragma unroll
+  for (int d = 16; d > 0; d /= 2) before += __shfl_xor_sync(kAll, before, d);
   if (lane == 0) publish(places + block, kTotal | (before + own));
   return before;
 }
 
-// choose() of choose.cpp by a warp, eight symbols to a lane. Each lane offers the windows that begin at its symbols, for widths 15, 3 and 7; then
+// choose() of choose.cpp by a warp, eight symbols to a lane; `sums` holds the histogram at first. Each lane offers the windows that begin at its symbols, for widths 15, 3 and 7; then
 // the second windows, eight lanes to a mode. Of equal windows the lowest wins: keys hold 255 - begin below the count.
-constexpr uint32_t kSums = 272;  // samples below symbol i; those behind 256 are read and not used
+constexpr uint32_t kSums = 272;  // samples below symbol i; those behind 256 are read and do not matter
 
 __device__ uint32_t inside(const uint32_t* sums, uint32_t begin, uint32_t width) { return sums[begin + width] - sums[begin]; }
 __device__ uint32_t key_of(uint32_t held, uint32_t begin, uint32_t last) { return begin <= last ? held << 8 | (255 - begin) : 0; }
@@ -59,18 +64,18 @@ __device__ uint32_t fullest(const uint32_t* sums, const uint32_t (&below)[8], ui
 }
 
 template <bool kBalanced>
-__device__ Choice choose_by_warp(const uint32_t* histogram, uint32_t* sums, int lane) {
+__device__ Choice choose_by_warp(uint32_t* sums, int lane) {
   uint32_t below[8], own = 0;
 #pragma unroll
   for (int j = 0; j < 8; j += 4) {
-    const uint4 h = reinterpret_cast<const uint4*>(histogram)[2 * lane + j / 4];
+    const uint4 h = reinterpret_cast<const uint4*>(sums)[2 * lane + j / 4];
     below[j] = own;
     below[j + 1] = own += h.x;
     below[j + 2] = own += h.y;
     below[j + 3] = own += h.z;
     own += h.w;
   }
-  const uint32_t through = warp_scan(own), before = through - own, samples = __shfl_sync(kAll, through, 31);
+  const uint32_t through = warp_scan(own), before = through - own, samples = __shfl_sync(kAll, through, 31);  // and the histogram is read
 #pragma unroll
   for (int j = 0; j < 8; ++j) below[j] += before;
 #pragma unroll
@@ -111,12 +116,11 @@ __device__ Choice choose_by_warp(const uint32_t* histogram, uint32_t* sums, int 
 
 // The symbols of a row: the upper byte of each half. What stands in the lower bytes means nothing.
 template <bool kTable>
-__device__ Row symbols_of(const Row& row, const EncodeArgs& a, uint32_t i0) {
+__device__ Row symbols_of(const Row& row, uint2 table) {
   Row t;
 #pragma unroll
   for (int i = 0; i < 4; ++i) t.word[i] = row.word[i] << 1;
   if (kTable) {
-    const uint2 table = table_at(a.table, a.period, i0);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint32_t entries = __byte_perm(i < 2 ? table.x : table.y, 0, i % 2 == 0 ? 0x1404 : 0x3424);
@@ -216,132 +220,182 @@ __device__ void put_bytes(std::byte* to, uint32_t x, int bytes) {
   for (int b = 0; b < 4; ++b)
     if (b < bytes) to[b] = static_cast<std::byte>(x >> (8 * b));
 }
-// A string into zeros from bit `at` of the image on.
-__device__ void put_string(std::byte* image, uint32_t at, uint32_t string) {
-  auto* const word = reinterpret_cast<uint32_t*>(image) + at / 32;
-  const uint32_t low = string << (at % 32), high = __funnelshift_l(string, 0, at % 32);
-  if (low != 0) atomicOr(word, low);
-  if (high != 0) atomicOr(word + 1, high);
+// A string into zeros from bit `at` on. Predicated by hand: a branch costs more than what it saves.
+__device__ void put_string(std::byte* to, uint32_t at, uint32_t string) {
+  const uint32_t word = static_cast<uint32_t>(__cvta_generic_to_shared(to)) + at / 32 * 4;
+  asm volatile("red.shared.or.b32 [%0], %1;" ::"r"(word), "r"(string << (at % 32)) : "memory");
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p red.shared.or.b32 [%0+4], %1; }" ::"r"(word), "r"(__funnelshift_l(string, 0, at % 32)) : "memory");
 }
 
-// A payload in the making: escapes are kept at the top of the image, the first one highest, until it is known where they go.
-struct Image {
-  std::byte* at;
-  uint32_t top;
-  uint32_t values, second;  // bit of the second codes
+// How many values of a block are outside the first window, and how many outside both.
+struct Counts {
   uint32_t opened, escapes;
 };
 
-// The symbols (a byte each) of the values whose bits are set, kStride bits apart.
+// A payload in the making. Second codes are put together in shared memory, over those of the block's values that are coded already.
+struct Payload {
+  std::byte* to;                 // its place in the frame
+  std::byte* block;              // the values in shared memory
+  uint32_t values, second, raw;  // byte of the first codes, of the second, of the raw exponents
+  uint32_t opened, escapes;      // so far
+  uint32_t clean;                // words of the second codes that are written, or 0
+};
+// Where in shared memory the second codes begin: as far from a multiple of 16 as in the payload.
+__device__ uint32_t second_bit(const Payload& p) { return p.second % kAlign * 8; }
+
+// Zeros for the second codes of so many values more. They take less room than the values did, which all lanes hold in registers.
+template <int kBits2>
+__device__ void make_room(Payload& p, uint32_t values, int lane) {
+  __syncwarp();
+  const uint32_t end = (second_bit(p) + (p.opened + values) * kBits2) / 32 + 2;
+#pragma unroll 1
+  for (uint32_t i = p.clean + static_cast<uint32_t>(lane); i < end; i += kLanes) reinterpret_cast<uint32_t*>(p.block)[i] = 0;
+  p.clean = end;
+  __syncwarp();
+}
+
+__device__ void put_second_codes(const Payload& p, uint32_t bytes, int lane) {
+  __syncwarp();
+  const uint32_t begin = p.second % kAlign, end = begin + bytes, from = min(round_up16(begin), end), until = max(end / kAlign * kAlign, from);
+  std::byte* const to = p.to + (p.second - begin);
+  if (begin + static_cast<uint32_t>(lane) < from) to[begin + static_cast<uint32_t>(lane)] = p.block[begin + static_cast<uint32_t>(lane)];
+  for (uint32_t i = from + static_cast<uint32_t>(lane) * kAlign; i < until; i += kLanes * kAlign) *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(p.block + i);
+  if (until + static_cast<uint32_t>(lane) < end) to[until + static_cast<uint32_t>(lane)] = p.block[until + static_cast<uint32_t>(lane)];
+}
+
+// The symbols (a byte each) of the values that are marked; bit kStride * k of the marks stands for the value that nibble k of `which` names.
 template <int kStride>
-__device__ void put_escapes(Image& image, uint32_t marks, uint2 symbols, int lane) {
+__device__ void put_escapes(Payload& p, uint32_t marks, uint32_t which, uint2 symbols, int lane) {
   const Share share = share_of(static_cast<uint32_t>(__popc(marks)), lane);
-  for (std::byte* to = image.at + image.top - image.escapes - share.before; marks != 0; marks &= marks - 1)
-    *--to = static_cast<std::byte>(permute(symbols.x, symbols.y, static_cast<uint32_t>(__ffs(static_cast<int>(marks)) - 1) / kStride));
-  image.escapes += share.total;
+  for (std::byte* to = p.to + p.raw + p.escapes + share.before; marks != 0; marks &= marks - 1)
+    *to++ = static_cast<std::byte>(permute(symbols.x, symbols.y, which >> (static_cast<uint32_t>(__ffs(static_cast<int>(marks)) - 1) / kStride * 4)));
+  p.escapes += share.total;
 }
 
 // kRows rows that follow each other; i0 is this lane's first value in the first of them. Not kFull: one row, of whose 8 values `valid` exist.
 template <int kBits1, int kBits2, bool kTable, bool kFull, int kRows>
-__device__ __forceinline__ void code_rows(const EncodeArgs& a, const Limits& w, Image& image, const Row (&rows)[kRows], uint32_t i0, int valid, int lane) {
-  uint32_t opened[kRows], second[kRows], any = 0;
+__device__ __forceinline__ void code_rows(Channels<kTable>& channels, const Limits& w, Payload& p, const Row (&rows)[kRows], uint32_t i0, int valid, int lane) {
+  Channels<kTable> again = channels;
+  uint32_t opened[kRows], second[kRows], wild[kRows], any = 0;
+  if (kBits2 != 0) make_room<kBits2>(p, kFull ? kRows * kRowValues : min(kRowValues, p.values - (i0 - 8 * static_cast<uint32_t>(lane))), lane);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     const uint32_t i = i0 + static_cast<uint32_t>(r) * kRowValues;
-    const Row t = symbols_of<kTable>(rows[r], a, i), u = first_codes<kBits1>(t, w);
+    const Row t = symbols_of<kTable>(rows[r], channels.next()), u = first_codes<kBits1>(t, w);
     const uint2 rest = rest_of(rows[r]);
     uint32_t string = join8<kBits1>(u);
     if (!kFull && valid < 8) string &= valid == 0 ? 0u : kAll >> (32 - valid * kBits1);
-    std::byte* const codes = image.at + image.values + i / 8 * kBits1;
+    std::byte* const codes = p.to + p.values + i / 8 * kBits1;
     if (kFull) {
-      *reinterpret_cast<uint2*>(image.at + i) = rest;
-      if (kBits1 == 4) *reinterpret_cast<uint32_t*>(codes) = string;
-      else if (kBits1 == 2) *reinterpret_cast<uint16_t*>(codes) = static_cast<uint16_t>(string);
+      __stcs(reinterpret_cast<uint2*>(p.to + i), rest);
+      if (kBits1 == 4) __stcs(reinterpret_cast<uint32_t*>(codes), string);
+      else if (kBits1 == 2) __stcs(reinterpret_cast<uint16_t*>(codes), static_cast<uint16_t>(string));
       else put_bytes(codes, string, 3);
     } else {
-      put_bytes(image.at + i, rest.x, valid);
-      put_bytes(image.at + i + 4, rest.y, valid - 4);
+      put_bytes(p.to + i, rest.x, valid);
+      put_bytes(p.to + i + 4, rest.y, valid - 4);
       put_bytes(codes, string, static_cast<int>(string_bytes(static_cast<uint32_t>(valid), kBits1)));
     }
     if (kBits2 == 0) {
-      opened[r] = opened_of<kBits1>(string, kPlaces<kBits1>);
-      any |= opened[r];
+      wild[r] = opened[r] = opened_of<kBits1>(string, kPlaces<kBits1>);
     } else {
       opened[r] = full_codes<kBits1>(upper_bytes(u)) & (kFull ? 255u : (1u << valid) - 1);
       const uint2 c = upper_bytes(second_codes<kBits1, kBits2>(t, w));
       const uint32_t selector = kCompactions.of[opened[r]];
       second[r] = join4<kBits2>(permute(c.x, c.y, selector)) | join4<kBits2>(permute(c.x, c.y, selector >> 16)) << (4 * kBits2);
-      any |= opened_of<kBits2>(second[r], kPlaces<kBits2>);
+      wild[r] = opened_of<kBits2>(second[r], kPlaces<kBits2>);
     }
+    any |= wild[r];
   }
   if (kBits2 != 0) {
     uint32_t own[kRows], places[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) own[r] = static_cast<uint32_t>(__popc(opened[r]));
-    places_of<kRows>(own, image.opened, places);
+    places_of<kRows>(own, p.opened, places);
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) put_string(image.at, image.second + places[r] * kBits2, second[r]);
+    for (int r = 0; r < kRows; ++r) put_string(p.block, second_bit(p) + places[r] * kBits2, second[r]);
   }
   if (!__any_sync(kAll, any != 0)) return;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    const Row t = symbols_of<kTable>(rows[r], a, i0 + static_cast<uint32_t>(r) * kRowValues);
-    if (kBits2 == 0) put_escapes<kBits1>(image, opened[r], upper_bytes(t), lane);
-    else put_escapes<1>(image, opened[r] & full_codes<kBits2>(upper_bytes(second_codes<kBits1, kBits2>(t, w))), upper_bytes(t), lane);
+    const uint2 table = again.next();
+    if (!__any_sync(kAll, wild[r] != 0)) continue;
+    const uint2 symbols = upper_bytes(symbols_of<kTable>(rows[r], table));
+    if constexpr (kBits2 == 0) put_escapes<kBits1>(p, wild[r], 0x76543210u, symbols, lane);
+    else put_escapes<kBits2>(p, wild[r], kCompactions.of[opened[r]], symbols, lane);
   }
 }
 
-__device__ void load_group(Row (&rows)[kGroup], const std::byte* from) {
+// A group's rows out of shared memory; i is this lane's first value in the first row.
+__device__ void load_group(Row (&rows)[kGroup], const std::byte* block, uint32_t i) {
 #pragma unroll
-  for (int r = 0; r < kGroup; ++r) rows[r] = load_row(from + r * 2 * kRowValues, 8);
+  for (int r = 0; r < kGroup; ++r) rows[r] = load_row(block + 2 * (i + static_cast<uint32_t>(r) * kRowValues));
+}
+// Of a row that is not full, the values that do not exist are 0.
+__device__ Row load_part(const std::byte* block, uint32_t i, int valid) {
+  if (valid == 0) return {{0, 0, 0, 0}};
+  Row row = load_row(block + 2 * i);
+#pragma unroll
+  for (int w = 0; w < 4; ++w) row.word[w] &= halves_of(w, valid);
+  return row;
 }
 
-// All rows. `next` holds this lane's part of the first group if `groups` is not 0; the hash, if `hashed`, goes with groups.
+// Adds to 16-bit counts: of a row's values, those outside the first window, and those outside both.
 template <int kBits1, int kBits2, bool kTable>
-__device__ __forceinline__ void code_block(const EncodeArgs& a, const Choice& choice, Image& image, const std::byte* raw, uint32_t groups, bool hashed, Row (&next)[kGroup], WarpHash& hash, int lane) {
-  const Limits w = limits_of(choice);
-  const uint32_t n = image.values, i0 = 8 * static_cast<uint32_t>(lane);
-  image.second = 8 * (n + string_bytes(n, kBits1));
-  if (kBits2 != 0)  // second codes go into zeros
-    for (uint32_t i = image.second / 128 + static_cast<uint32_t>(lane); i < image.top / 16; i += kLanes) reinterpret_cast<uint4*>(image.at)[i] = make_uint4(0, 0, 0, 0);
-  __syncwarp();
-#pragma unroll 1
-  for (uint32_t g = 0; g < groups; ++g) {
-    Row rows[kGroup];
+__device__ void count_row(Channels<kTable>& channels, const Limits& w, const Row& row, int valid, uint32_t& opened, uint32_t& escapes) {
+  // A clipped distance is the limit, or less: limit + 1 away from it is 1, or nothing.
+  const auto at_limit = [](uint32_t clipped, uint32_t limit) { return __viaddmax_s16x2(clipped, ((1u - (limit << 8)) & 0xFFFFu) * 0x00010001u, 0u); };
+  const Row t = symbols_of<kTable>(row, channels.next()), u = first_codes<kBits1>(t, w);
 #pragma unroll
-    for (int r = 0; r < kGroup; ++r) rows[r] = next[r];
-    if (g + 1 < groups) load_group(next, raw + 2 * (i0 + (g + 1) * kGroupValues));
-    code_rows<kBits1, kBits2, kTable, true, kGroup>(a, w, image, rows, i0 + g * kGroupValues, 8, lane);
-    if (hashed) {
-      hash.add(rows[0], rows[1]);
-      if (g + 1 == groups) hash.expect_last();
-      hash.add(rows[2], rows[3]);
-    }
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t exist = halves_of(i, valid);
+    opened += at_limit(u.word[i], kWidth<kBits1>) & exist;
+    if (kBits2 != 0) escapes += at_limit(__viaddmin_u16x2(t.word[i], w.minus_base, ((kWidth<kBits1> + kWidth<kBits2>) << 8) * 0x00010001u), kWidth<kBits1> + kWidth<kBits2>) & exist;
   }
-#pragma unroll 1
-  for (uint32_t i = groups * kGroupValues; i < n; i += kRowValues) {
-    const int valid = clamp8(static_cast<int>(n) - static_cast<int>(i + i0));
-    const Row rows[1] = {load_row(raw + 2 * (i + i0), valid)};
-    code_rows<kBits1, kBits2, kTable, false, 1>(a, w, image, rows, i + i0, valid, lane);
-  }
-  __syncwarp();
 }
 
-// Moves the escapes from the top of the image, where the first is highest, to `to`.
-__device__ void settle_escapes(const Image& image, uint32_t to, int lane) {
-  const uint32_t count = image.escapes, from = image.top - count;
-  for (uint32_t k = static_cast<uint32_t>(lane); k < count / 2; k += kLanes) {
-    const std::byte low = image.at[from + k];
-    image.at[from + k] = image.at[image.top - 1 - k];
-    image.at[image.top - 1 - k] = low;
+template <int kBits1, int kBits2, bool kTable>
+__device__ __forceinline__ Counts count_block(const EncodeArgs& a, const Choice& choice, const std::byte* block, uint32_t n, int lane) {
+  const Limits w = limits_of(choice);
+  const uint32_t i0 = 8 * static_cast<uint32_t>(lane), full = n / kGroupValues * kGroupValues;
+  Channels<kTable> channels(a.table, a.period, i0);
+  uint32_t opened = 0, escapes = 0;
+#pragma unroll 1
+  for (uint32_t i = i0; i < full; i += kGroupValues) {
+    Row rows[kGroup];
+    load_group(rows, block, i);
+#pragma unroll
+    for (int r = 0; r < kGroup; ++r) count_row<kBits1, kBits2, kTable>(channels, w, rows[r], 8, opened, escapes);
+  }
+#pragma unroll 1
+  for (uint32_t i = i0 + full; i < n; i += kRowValues) {
+    const int valid = clamp8(static_cast<int>(n - i));
+    count_row<kBits1, kBits2, kTable>(channels, w, load_row(block + 2 * i), valid, opened, escapes);
   }
   __syncwarp();
-  for (uint32_t k = static_cast<uint32_t>(lane); k < count + static_cast<uint32_t>(lane); k += kLanes) {  // all lanes as often
-    const std::byte escape = k < count ? image.at[from + k] : std::byte{0};
-    __syncwarp();
-    if (k < count) image.at[to + k] = escape;
-    __syncwarp();
+  const auto total = [](uint32_t x) { return __reduce_add_sync(kAll, (x & 0xFFFFu) + (x >> 16)); };
+  opened = total(opened);
+  return {opened, kBits2 == 0 ? opened : total(escapes)};
+}
+
+template <int kBits1, int kBits2, bool kTable>
+__device__ __forceinline__ void code_block(const EncodeArgs& a, const Choice& choice, Payload p, int lane) {
+  const Limits w = limits_of(choice);
+  Channels<kTable> channels(a.table, a.period, 8 * static_cast<uint32_t>(lane));
+  const uint32_t n = p.values, i0 = 8 * static_cast<uint32_t>(lane), full = n % 8 == 0 ? n / kGroupValues * kGroupValues : 0;
+#pragma unroll 1
+  for (uint32_t i = 0; i < full; i += kGroupValues) {
+    Row rows[kGroup];
+    load_group(rows, p.block, i + i0);
+    code_rows<kBits1, kBits2, kTable, true, kGroup>(channels, w, p, rows, i + i0, 8, lane);
   }
+#pragma unroll 1
+  for (uint32_t i = full; i < n; i += kRowValues) {
+    const int valid = clamp8(static_cast<int>(n) - static_cast<int>(i + i0));
+    const Row rows[1] = {load_part(p.block, i + i0, valid)};
+    code_rows<kBits1, kBits2, kTable, false, 1>(channels, w, p, rows, i + i0, valid, lane);
+  }
+  if (kBits2 != 0) put_second_codes(p, string_bytes(p.opened, kBits2), lane);
 }
 
 __device__ void write_header(const EncodeArgs& a, uint64_t payload_bytes) {
@@ -356,127 +410,103 @@ __device__ void write_header(const EncodeArgs& a, uint64_t payload_bytes) {
   if (a.frame_bytes != nullptr) *a.frame_bytes = a.payloads + payload_bytes;
 }
 
-// Counts the sample's symbols; true if the values of row 0, which is in every sample, all equal its first.
+// Counts the symbols of the sampled rows.
 template <bool kTable>
-__device__ bool sample(const EncodeArgs& a, const std::byte* raw, uint32_t n, uint32_t* histogram, int lane) {
-  constexpr int kAhead = 4;
-  const uint32_t i0 = 8 * static_cast<uint32_t>(lane), rows = (n + kRowValues - 1) / kRowValues;
+__device__ void sample(const EncodeArgs& a, const std::byte* block, uint32_t n, uint32_t* histogram, int lane) {
   const auto row_at = [](uint32_t k) { return 8 * k + k % 8; };  // row_is_sampled()
-  bool equal = true;
-  for (uint32_t k0 = 0; row_at(k0) < rows; k0 += kAhead) {
-    Row row[kAhead];
-    int valid[kAhead];
+#pragma unroll 1
+  for (uint32_t k = 0; row_at(k) * kRowValues < n; ++k) {
+    const uint32_t i = row_at(k) * kRowValues + 8 * static_cast<uint32_t>(lane);
+    if (i >= n) continue;
+    const Row t = symbols_of<kTable>(load_row(block + 2 * i), Channels<kTable>(a.table, a.period, i).next());
+    const int valid = clamp8(static_cast<int>(n - i));
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; ++k) {
-      const uint32_t i = row_at(k0 + k) * kRowValues + i0;
-      valid[k] = clamp8(static_cast<int>(n) - static_cast<int>(i));
-      row[k] = load_row(raw + 2 * i, valid[k]);
-    }
-    if (k0 == 0) {
-      const uint32_t leader = both_halves(__shfl_sync(kAll, row[0].word[0], 0));
-      uint32_t differs = 0;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) differs |= (row[0].word[i] ^ leader) & (valid[0] > 2 * i + 1 ? kAll : valid[0] > 2 * i ? 0xFFFFu : 0u);
-      equal = !__any_sync(kAll, differs != 0);
-    }
-#pragma unroll
-    for (uint32_t k = 0; k < kAhead; ++k) {
-      if (valid[k] == 0) continue;
-      const Row t = symbols_of<kTable>(row[k], a, row_at(k0 + k) * kRowValues + i0);
-#pragma unroll
-      for (int e = 0; e < 8; ++e)
-        if (e < valid[k]) atomicAdd(&histogram[t.word[e / 2] >> (e % 2 == 0 ? 8 : 24) & 255], 1u);
-    }
+    for (int e = 0; e < 8; ++e)
+      if (e < valid) atomicAdd(&histogram[t.word[e / 2] >> (e % 2 == 0 ? 8 : 24) & 255], 1u);
   }
-  return equal;
 }
 
-// Whether all values equal the first. Asked of few blocks.
-__device__ bool all_equal(const std::byte* raw, uint32_t n, int lane) {
-  const auto* const values = reinterpret_cast<const uint16_t*>(raw);
-  const uint32_t leader = values[0];
-  for (uint32_t i = 0; i < n; i += kRowValues) {
-    const uint32_t i0 = i + 8 * static_cast<uint32_t>(lane);
-    bool differs = false;
+// Whether all values equal the first. For most blocks one row tells.
+__device__ bool all_equal(const std::byte* block, uint32_t n, int lane) {
+  const uint32_t leader = both_halves(*reinterpret_cast<const uint16_t*>(block));
+  for (uint32_t i = 8 * static_cast<uint32_t>(lane); i < n + 8 * static_cast<uint32_t>(lane); i += kRowValues) {  // all lanes as often
+    uint32_t differs = 0;
+    if (i < n) {
+      const Row row = load_row(block + 2 * i);
 #pragma unroll
-    for (uint32_t e = 0; e < 8; ++e) differs = differs || (i0 + e < n && values[i0 + e] != leader);
-    if (__any_sync(kAll, differs)) return false;
+      for (int w = 0; w < 4; ++w) differs |= (row.word[w] ^ leader) & halves_of(w, clamp8(static_cast<int>(n - i)));
+    }
+    if (__any_sync(kAll, differs != 0)) return false;
   }
   return true;
 }
 
-// Shared memory for a block: the image, or before it a histogram and its sums.
-__host__ __device__ constexpr uint32_t image_bytes(uint32_t block_values) { return round_up16(2 * block_values); }
-constexpr uint32_t kChooserBytes = 4 * (256 + kSums);
+constexpr int kEncodeCtas = 12;  // of one warp, on a multiprocessor: as many as have room for 16 KiB each
+// Shared memory for a block and its histogram.
+__host__ __device__ constexpr uint32_t shared_bytes(uint32_t block_values) { return round_up16(2 * block_values) + 16 + 4 * kSums; }
+
+// Calls work.template operator()<bits1, bits2>() for the mode's codes.
+template <bool kBalanced, class Work>
+__device__ __forceinline__ void by_mode(Mode mode, const Work& work) {
+  if (!kBalanced || mode == Mode::kW4) work.template operator()<4, 0>();
+  else if (mode == Mode::kT23) work.template operator()<2, 3>();
+  else if (mode == Mode::kT33) work.template operator()<3, 3>();
+  else if (mode == Mode::kT22) work.template operator()<2, 2>();
+  else work.template operator()<3, 0>();
+}
 
 template <bool kTable, bool kBalanced>
-__global__ void __launch_bounds__(kLanes, kCtas) encode_bf16(const EncodeArgs a) {
+__global__ void __launch_bounds__(kLanes, kEncodeCtas) encode_bf16(const EncodeArgs a) {
   extern __shared__ __align__(16) std::byte memory[];
+  auto* const histogram = reinterpret_cast<uint32_t*>(memory);
+  std::byte* const values = memory + 4 * kSums;
   const int lane = static_cast<int>(threadIdx.x);
   const uint32_t block = blockIdx.x;
   const uint32_t n = a.valid != nullptr ? a.valid[block] : block + 1 == a.from.blocks ? a.last_values : a.from.block_values;
   const auto* raw = reinterpret_cast<const std::byte*>(a.from.base + (a.from.page != nullptr ? a.from.page[block] : block) * a.from.stride);
-  const uint32_t groups = n % 8 == 0 ? n / kGroupValues : 0;
-  const bool hashed = a.hashes && n % kGroupValues == 0;  // by the coder of rows
+  if (lane == 0 && a.from.page == nullptr && a.from.blocks - block > kAhead + 1) prefetch(raw + kAhead * a.from.stride, 2 * a.from.block_values);
 
-  auto* const histogram = reinterpret_cast<uint32_t*>(memory);
+  fetch(values, raw, n / 8, lane);
+  if (lane < static_cast<int>(n % 8)) reinterpret_cast<uint16_t*>(values)[n / 8 * 8 + static_cast<uint32_t>(lane)] = reinterpret_cast<const uint16_t*>(raw)[n / 8 * 8 + static_cast<uint32_t>(lane)];
 #pragma unroll
   for (int i = 0; i < 2; ++i) reinterpret_cast<uint4*>(histogram)[2 * lane + i] = make_uint4(0, 0, 0, 0);
-  __syncwarp();
-  const bool constant = sample<kTable>(a, raw, n, histogram, lane) && all_equal(raw, n, lane);
-  Row first[kGroup];
-  if (groups != 0) load_group(first, raw + 16 * lane);
-  __syncwarp();
+  fetched();
 
-  WarpHash hash(lane);
-  Image image = {memory, image_bytes(a.from.block_values), n, 0, 0, 0};
   Choice choice = {Mode::kConst, 0, 0};
-  uint32_t exact = 2, at3 = 0;
+  Counts counts = {0, 0};
+  uint32_t second = 0, at3 = 0, exact = 2;  // bytes of the payload, as in Payload; before padding
   const uint32_t raw_size = round_up16(2 * n);
+  const bool constant = all_equal(values, n, lane);
   if (!constant) {
-    choice = choose_by_warp<kBalanced>(histogram, histogram + 256, lane);
+    sample<kTable>(a, values, n, histogram, lane);
     __syncwarp();
-    const auto code = [&]<int kBits1, int kBits2>() { code_block<kBits1, kBits2, kTable>(a, choice, image, raw, groups, hashed, first, hash, lane); };
-    if (!kBalanced || choice.mode == Mode::kW4) code.template operator()<4, 0>();
-    else if (choice.mode == Mode::kT23) code.template operator()<2, 3>();
-    else if (choice.mode == Mode::kT33) code.template operator()<3, 3>();
-    else if (choice.mode == Mode::kT22) code.template operator()<2, 2>();
-    else code.template operator()<3, 0>();
-    at3 = image.second / 8 + string_bytes(image.opened, windows_of(choice.mode).bits2);
-    exact = at3 + image.escapes;
+    choice = choose_by_warp<kBalanced>(histogram, lane);
+    by_mode<kBalanced>(choice.mode, [&]<int kBits1, int kBits2>() {
+      counts = count_block<kBits1, kBits2, kTable>(a, choice, values, n, lane);
+      second = n + string_bytes(n, kBits1);
+      at3 = second + string_bytes(counts.opened, kBits2);
+    });
+    exact = at3 + counts.escapes;
   }
   uint32_t size = round_up16(exact);
-  if (!constant && size >= raw_size) choice = {Mode::kRaw, 0, 0}, size = raw_size, image.escapes = 0;
+  if (!constant && size >= raw_size) choice = {Mode::kRaw, 0, 0}, size = raw_size, exact = 2 * n, counts.escapes = 0;
   if (lane == 0) publish(a.places + block, (block == 0 ? kTotal : kOwn) | size / 16);
-
-  if (constant) {
-    const uint32_t value = *reinterpret_cast<const uint16_t*>(raw);
-    if (lane < 16) memory[lane] = static_cast<std::byte>(lane < 2 ? value >> (8 * lane) : 0);
-  } else if (choice.mode != Mode::kRaw) {
-    if (image.escapes != 0) settle_escapes(image, at3, lane);
-    if (lane < 16 && exact + static_cast<uint32_t>(lane) < size) memory[exact + static_cast<uint32_t>(lane)] = std::byte{0};
-  }
-  uint64_t digest = 0;
-  if (a.hashes) digest = hashed && !constant ? hash.finish(2 * n) : hash_memory(raw, 2 * n, lane);
-  __syncwarp();
+  const uint64_t digest = a.hashes ? hash_bytes(values, 2 * n, lane) : 0;
   const uint64_t place = block == 0 ? 0 : look_back(a.places, block, size / 16, lane);
 
   std::byte* const payload = a.frame + a.payloads + place * kAlign;
-  if (choice.mode == Mode::kRaw) {
-    for (uint32_t i = 8 * static_cast<uint32_t>(lane); i < n; i += kRowValues) {
-      const int valid = clamp8(static_cast<int>(n) - static_cast<int>(i));
-      store_row(load_row(raw + 2 * i, valid), payload + 2 * i, valid);
-    }
-    for (uint32_t at = 2 * n + static_cast<uint32_t>(lane); at < size; at += kLanes) payload[at] = std::byte{0};
+  if (has_windows(choice.mode)) {
+    by_mode<kBalanced>(choice.mode, [&]<int kBits1, int kBits2>() { code_block<kBits1, kBits2, kTable>(a, choice, {payload, values, n, second, at3, 0, 0, 0}, lane); });
   } else {
-#pragma unroll 4
-    for (uint32_t i = static_cast<uint32_t>(lane); i < size / 16; i += kLanes) __stcs(reinterpret_cast<uint4*>(payload) + i, reinterpret_cast<const uint4*>(memory)[i]);
+    const uint32_t valid = choice.mode == Mode::kConst ? 1 : n;
+    for (uint32_t i = 8 * static_cast<uint32_t>(lane); i < valid; i += kRowValues) store_row(load_row(values + 2 * i), payload + 2 * i, clamp8(static_cast<int>(valid - i)));
   }
+  if (exact + static_cast<uint32_t>(lane) < size) payload[exact + static_cast<uint32_t>(lane)] = std::byte{0};
   if (lane == 0) {
     auto* const entry = reinterpret_cast<uint32_t*>(a.frame + a.directory + uint64_t{kEntryBytes} * block);
     entry[0] = static_cast<uint32_t>(place);
     entry[1] = size / 16 | (n - 1) << 16;
-    entry[2] = image.escapes | static_cast<uint32_t>(choice.mode) << 16 | static_cast<uint32_t>(choice.shift) << 20 | static_cast<uint32_t>(choice.base) << 24;
+    entry[2] = counts.escapes | static_cast<uint32_t>(choice.mode) << 16 | static_cast<uint32_t>(choice.shift) << 20 | static_cast<uint32_t>(choice.base) << 24;
     entry[3] = static_cast<uint32_t>(digest);
     entry[4] = static_cast<uint32_t>(digest >> 32);
     if (block + 1 == a.from.blocks) write_header(a, (place + size / 16) * kAlign);
@@ -493,8 +523,7 @@ cudaError_t launch(const EncodeArgs& a, cudaStream_t stream) {
     encode_empty<<<1, 1, 0, stream>>>(a);
     return cudaGetLastError();
   }
-  const uint32_t image = image_bytes(a.from.block_values);
-  return launch_warps(encode_bf16<kTable, kBalanced>, a, a.from.blocks, image > kChooserBytes ? image : kChooserBytes, stream);
+  return launch_warps(encode_bf16<kTable, kBalanced>, a, a.from.blocks, shared_bytes(a.from.block_values), stream);
 }
 
 }  // namespace

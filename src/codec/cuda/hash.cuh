@@ -107,21 +107,23 @@ class WarpHash {
   uint64_t sum_, scramble_, key_[2][2];
 };
 
-// Of `length` bytes in memory, from an address that is a multiple of 16; in every lane. For what does not pass through registers in whole KiB.
-static __device__ __noinline__ uint64_t hash_memory(const std::byte* bytes, uint32_t length, int lane) {
+// Of `length` bytes from an address that is a multiple of 16; in every lane.
+__device__ __forceinline__ uint64_t hash_bytes(const std::byte* bytes, uint32_t length, int lane) {
   if (length <= xxh3::kShort) return xxh3::of_short(bytes, length);
   WarpHash hash(lane);
   const auto add = [&](uint32_t kib) {
     const std::byte* at = bytes + kib * xxh3::kKib + 16 * lane;
-    hash.add(load_row(at, 8), load_row(at + 512, 8));
+    hash.add(load_row(at), load_row(at + 512));
   };
   const uint32_t full = xxh3::full_kib(length);
-#pragma unroll 4
+#pragma unroll 2
   for (uint32_t k = 0; k < full; ++k) add(k);
   if (length % xxh3::kKib != 0) return hash.finish_odd(bytes, length);
   hash.expect_last();
   add(full);
   return hash.finish(length);
 }
+// The same of global memory and out of line, for what is rarely hashed.
+static __device__ __noinline__ uint64_t hash_memory(const std::byte* bytes, uint32_t length, int lane) { return hash_bytes(bytes, length, lane); }
 
 }  // namespace zeroulp::codec::cuda
