@@ -59,6 +59,16 @@ void write_windows(const Kernels& kernels, const TypeInfo& t, const Choice& c, u
   std::memset(to + coded.bytes, 0, round_up16(coded.bytes) - coded.bytes);
 }
 
+// BF16 without a table and in mode W4 goes in one pass over the values.
+bool in_one_pass(const Coding& coding, Mode mode) { return coding.type == Type::kBF16 && coding.table.empty() && mode == Mode::kW4; }
+
+Coded encode_in_one_pass(const Kernels& kernels, const Choice& c, const std::byte* raw, uint32_t values, std::byte* to, Scratch& s) {
+  Coded coded;
+  coded.opened = coded.escapes = kernels.encode_w4(raw, values, c.base, to, to + values, s.left1());
+  coded.bytes = values + string_bytes(values, 4) + coded.escapes;
+  return coded;
+}
+
 Fault decode_windows(const Kernels& kernels, const Coding& coding, const Entry& e, const std::byte* payload, std::byte* raw, Scratch& s) {
   const TypeInfo& t = type_info(coding.type);
   const Windows w = windows_of(e.mode);
@@ -69,6 +79,13 @@ Fault decode_windows(const Kernels& kernels, const Coding& coding, const Entry& 
   const uint32_t rest = rest_bytes(t, e.values), codes1 = string_bytes(e.values, w.bits1);
   if (rest + codes1 > e.size) return Fault::kSize;
   if (!string_ends_clean(payload + rest, e.values, w.bits1)) return Fault::kPadding;
+  if (in_one_pass(coding, e.mode)) {
+    const uint32_t bytes = rest + codes1 + e.escapes;
+    if (round_up16(bytes) != e.size) return Fault::kSize;
+    if (!zero(payload + bytes, payload + e.size)) return Fault::kPadding;
+    std::memcpy(s.left2(), payload + rest + codes1, e.escapes);
+    return kernels.decode_w4(payload, payload + rest, e.values, e.base, s.left2(), raw) == e.escapes ? Fault::kNone : Fault::kEscapes;
+  }
   kernels.unpack(payload + rest, e.values, w.bits1, s.codes1());
   const uint32_t opened = kernels.count(s.codes1(), e.values, static_cast<uint8_t>(w.width1));
   const uint32_t codes2 = string_bytes(opened, w.bits2), size = rest + codes1 + codes2 + e.escapes;
@@ -145,18 +162,27 @@ Entry encode_block(const Kernels& kernels, const Coding& coding, Level level, co
   }
   Coded coded;
   Choice choice;
+  bool one_pass = false;
   if (t.exponent_bits != 0) {
     uint32_t histogram[256];
-    const uint32_t samples = sample(coding, raw, values, histogram);
+    const uint32_t samples = sample(kernels, coding, raw, values, histogram);
     choice = choose(histogram, samples, t.exponent_bits, level);
-    split(kernels, coding, raw, values, to, s.symbols(), s.bits());
-    coded = code_windows(kernels, t, choice, values, s);
+    one_pass = in_one_pass(coding, choice.mode) && level != Level::kRest;
+    if (one_pass) {
+      coded = encode_in_one_pass(kernels, choice, raw, values, to, s);
+    } else {
+      split(kernels, coding, raw, values, to, s.symbols(), s.bits());
+      coded = code_windows(kernels, t, choice, values, s);
+    }
     if (round_up16(coded.bytes) < e.size)
       e.mode = choice.mode, e.size = round_up16(coded.bytes), e.base = choice.base, e.shift = choice.shift, e.escapes = coded.escapes;
   }
   if (level == Level::kRest && try_rans(t, raw, values, e.size, to, s, e)) return e;
   if (e.mode == Mode::kRaw) {
     store_padded(raw, bytes, to);
+  } else if (one_pass) {
+    std::memcpy(to + coded.bytes - coded.escapes, s.left1(), coded.escapes);
+    std::memset(to + coded.bytes, 0, e.size - coded.bytes);
   } else {
     if (level == Level::kRest && !rans::has_rest(t)) split(kernels, coding, raw, values, to, s.symbols(), s.bits());
     write_windows(kernels, t, choice, values, coded, to, s);

@@ -18,6 +18,20 @@ struct Range {
   int low, high;
 };
 
+Range range_of(const uint32_t* histogram, int symbols) {
+  const auto eight_are_0 = [&](int s) {
+    uint32_t any = 0;
+    for (int i = 0; i < 8; ++i) any |= histogram[s + i];
+    return any == 0;
+  };
+  Range r = {0, symbols - 1};
+  while (r.low + 8 < symbols && eight_are_0(r.low)) r.low += 8;
+  while (r.low < r.high && histogram[r.low] == 0) ++r.low;
+  while (r.high - 8 > r.low && eight_are_0(r.high - 7)) r.high -= 8;
+  while (r.high > r.low && histogram[r.high] == 0) --r.high;
+  return r;
+}
+
 // The lowest begin in [first, last] whose window holds most. Windows that touch no symbol need no look, and before the first that
 // does all are equal.
 int fullest(const Sums& sums, Range occur, int width, int first, int last) {
@@ -31,12 +45,11 @@ int fullest(const Sums& sums, Range occur, int width, int first, int last) {
 
 Choice choose(const uint32_t* histogram, uint32_t samples, int exponent_bits, Level level) {
   const int symbols = 1 << exponent_bits;
-  Sums sums{};
-  for (int s = 0; s < symbols; ++s) sums[static_cast<size_t>(s) + 1] = sums[static_cast<size_t>(s)] + histogram[s];
-
-  Range occur = {0, symbols - 1};
-  while (occur.low < occur.high && histogram[occur.low] == 0) ++occur.low;
-  while (occur.high > occur.low && histogram[occur.high] == 0) --occur.high;
+  const Range occur = range_of(histogram, symbols);
+  Sums sums;
+  std::fill_n(sums.begin(), occur.low + 1, 0u);
+  for (int s = occur.low; s <= occur.high; ++s) sums[static_cast<size_t>(s) + 1] = sums[static_cast<size_t>(s)] + histogram[s];
+  std::fill(sums.begin() + occur.high + 1, sums.end(), samples);
 
   Choice choice;
   uint32_t least = UINT32_MAX;

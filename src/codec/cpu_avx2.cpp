@@ -22,26 +22,36 @@ ZU_AVX2 inline uint64_t load64(const void* from) {
   return x;
 }
 
+// 32 values: the rotated ones' lower and upper bytes; and back.
+struct Planes {
+  __m256i rest, symbols;
+};
+ZU_AVX2 inline Planes split32(const std::byte* raw) {
+  const __m256i low = _mm256_set1_epi16(0xFF), a = load(raw), b = load(raw + 32);
+  const __m256i x = _mm256_or_si256(_mm256_slli_epi16(a, 1), _mm256_srli_epi16(a, 15)), y = _mm256_or_si256(_mm256_slli_epi16(b, 1), _mm256_srli_epi16(b, 15));
+  return {_mm256_permute4x64_epi64(_mm256_packus_epi16(_mm256_and_si256(x, low), _mm256_and_si256(y, low)), 0xD8),
+          _mm256_permute4x64_epi64(_mm256_packus_epi16(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8)), 0xD8)};
+}
+ZU_AVX2 inline void merge32(Planes p, std::byte* raw) {
+  const __m256i r = _mm256_permute4x64_epi64(p.rest, 0xD8), s = _mm256_permute4x64_epi64(p.symbols, 0xD8);
+  const __m256i x = _mm256_unpacklo_epi8(r, s), y = _mm256_unpackhi_epi8(r, s);
+  store(raw, _mm256_or_si256(_mm256_srli_epi16(x, 1), _mm256_slli_epi16(x, 15)));
+  store(raw + 32, _mm256_or_si256(_mm256_srli_epi16(y, 1), _mm256_slli_epi16(y, 15)));
+}
+
 ZU_AVX2 void split_bf16(const std::byte* raw, uint32_t n, std::byte* rest, uint8_t* symbols) {
-  const __m256i low = _mm256_set1_epi16(0xFF);
   uint32_t i = 0;
   for (; i + 32 <= n; i += 32) {
-    const __m256i a = load(raw + 2 * i), b = load(raw + 2 * i + 32);
-    const __m256i x = _mm256_or_si256(_mm256_slli_epi16(a, 1), _mm256_srli_epi16(a, 15)), y = _mm256_or_si256(_mm256_slli_epi16(b, 1), _mm256_srli_epi16(b, 15));
-    store(rest + i, _mm256_permute4x64_epi64(_mm256_packus_epi16(_mm256_and_si256(x, low), _mm256_and_si256(y, low)), 0xD8));
-    store(symbols + i, _mm256_permute4x64_epi64(_mm256_packus_epi16(_mm256_srli_epi16(x, 8), _mm256_srli_epi16(y, 8)), 0xD8));
+    const Planes p = split32(raw + 2 * i);
+    store(rest + i, p.rest);
+    store(symbols + i, p.symbols);
   }
   kReference.split_bf16(raw + 2 * i, n - i, rest + i, symbols + i);
 }
 
 ZU_AVX2 void merge_bf16(const std::byte* rest, const uint8_t* symbols, uint32_t n, std::byte* raw) {
   uint32_t i = 0;
-  for (; i + 32 <= n; i += 32) {
-    const __m256i r = _mm256_permute4x64_epi64(load(rest + i), 0xD8), s = _mm256_permute4x64_epi64(load(symbols + i), 0xD8);
-    const __m256i x = _mm256_unpacklo_epi8(r, s), y = _mm256_unpackhi_epi8(r, s);
-    store(raw + 2 * i, _mm256_or_si256(_mm256_srli_epi16(x, 1), _mm256_slli_epi16(x, 15)));
-    store(raw + 2 * i + 32, _mm256_or_si256(_mm256_srli_epi16(y, 1), _mm256_slli_epi16(y, 15)));
-  }
+  for (; i + 32 <= n; i += 32) merge32({load(rest + i), load(symbols + i)}, raw + 2 * i);
   kReference.merge_bf16(rest + i, symbols + i, n - i, raw + 2 * i);
 }
 
@@ -55,6 +65,45 @@ ZU_AVX2 inline void append(__m256i x, __m256i mask, uint8_t* left, uint32_t& cou
     std::memcpy(left + count, &found, 8);
     count += static_cast<uint32_t>(_mm_popcnt_u64(masks[q])) / 8;
   }
+}
+
+// The next symbols of `left` in the bytes whose mask byte is FF.
+ZU_AVX2 inline __m256i take(__m256i known, __m256i mask, const uint8_t*& left) {
+  alignas(32) uint64_t masks[4], values[4];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(masks), mask);
+  for (int q = 0; q < 4; ++q) {
+    values[q] = _pdep_u64(load64(left), masks[q]);
+    left += _mm_popcnt_u64(masks[q]) / 8;
+  }
+  return _mm256_blendv_epi8(known, load(values), mask);
+}
+
+ZU_AVX2 uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std::byte* rest, std::byte* codes, uint8_t* left) {
+  const __m256i first = all(begin), fifteen = all(15), weights = _mm256_set1_epi16(0x1001);
+  uint32_t count = 0, i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const Planes p = split32(raw + 2 * i);
+    store(rest + i, p.rest);
+    const __m256i d = _mm256_sub_epi8(p.symbols, first), c = _mm256_min_epu8(d, fifteen), out = _mm256_cmpeq_epi8(c, fifteen);
+    const __m256i pairs = _mm256_maddubs_epi16(c, weights);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i / 2), _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi16(pairs, pairs), 0xD8)));
+    if (!_mm256_testz_si256(out, out)) append(p.symbols, out, left, count);
+  }
+  return count + kReference.encode_w4(raw + 2 * i, n - i, begin, rest + i, codes + i / 2, left + count);
+}
+
+ZU_AVX2 uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32_t n, uint8_t begin, const uint8_t* left, std::byte* raw) {
+  const __m256i first = all(begin), fifteen = all(15);
+  const uint8_t* const start = left;
+  uint32_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const __m256i pairs = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i / 2)));
+    const __m256i c = _mm256_and_si256(_mm256_or_si256(pairs, _mm256_slli_epi16(pairs, 4)), fifteen), out = _mm256_cmpeq_epi8(c, fifteen);
+    __m256i s = _mm256_add_epi8(c, first);
+    if (!_mm256_testz_si256(out, out)) s = take(s, out, left);
+    merge32({load(rest + i), s}, raw + 2 * i);
+  }
+  return static_cast<uint32_t>(left - start) + kReference.decode_w4(rest + i, codes + i / 2, n - i, begin, left, raw + 2 * i);
 }
 
 ZU_AVX2 uint32_t code(const uint8_t* symbols, uint32_t n, Window w, uint8_t* codes, uint8_t* left) {
@@ -82,17 +131,7 @@ ZU_AVX2 void decode(const uint8_t* codes, uint32_t n, Window w, const uint8_t* l
     const __m256i c = load(codes + i), s = _mm256_add_epi8(c, begin), out = _mm256_cmpeq_epi8(c, width);
     const __m256i above = _mm256_cmpeq_epi8(_mm256_max_epu8(s, hole), s);
     const __m256i known = _mm256_add_epi8(s, _mm256_and_si256(above, hole_width));
-    if (_mm256_testz_si256(out, out)) {
-      store(symbols + i, known);
-      continue;
-    }
-    alignas(32) uint64_t masks[4], values[4];
-    _mm256_store_si256(reinterpret_cast<__m256i*>(masks), out);
-    for (int q = 0; q < 4; ++q) {
-      values[q] = _pdep_u64(load64(left), masks[q]);
-      left += _mm_popcnt_u64(masks[q]) / 8;
-    }
-    store(symbols + i, _mm256_blendv_epi8(known, load(values), out));
+    store(symbols + i, _mm256_testz_si256(out, out) ? known : take(known, out, left));
   }
   kReference.decode(codes + i, n - i, w, left, symbols + i);
 }
@@ -174,7 +213,7 @@ ZU_AVX2 uint64_t hash(const std::byte* bytes, size_t length) {
 
 }  // namespace
 
-const Kernels kAvx2 = {"avx2", Needs::kAvx2, split_bf16, merge_bf16, code, decode, count, pack, unpack, hash};
+const Kernels kAvx2 = {"avx2", Needs::kAvx2, split_bf16, merge_bf16, encode_w4, decode_w4, code, decode, count, pack, unpack, hash};
 
 }  // namespace zeroulp::codec
 #endif

@@ -22,32 +22,92 @@ ZU_VBMI inline __m512i indices(int start, int step) {
   return _mm512_load_si512(index);
 }
 
-ZU_VBMI void split_bf16(const std::byte* raw, uint32_t n, std::byte* rest, uint8_t* symbols) {
-  const __m512i even = indices(0, 2), odd = indices(1, 2);
-  for (uint32_t i = 0; i < n; i += 64) {
-    const __mmask64 valid = first(n - i);
-    const __m512i a = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid), raw + 2 * i);
-    const __m512i b = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid >> 32), raw + 2 * i + 64);
+// 64 values, those of `valid`: the rotated ones' lower and upper bytes; and back.
+struct Planes {
+  __m512i rest, symbols;
+};
+class Split {
+ public:
+  ZU_VBMI Split() : even_(indices(0, 2)), odd_(indices(1, 2)) {}
+  ZU_VBMI Planes operator()(const std::byte* raw, __mmask64 valid) const {
+    const __m512i a = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid), raw), b = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid >> 32), raw + 64);
     const __m512i x = _mm512_shldi_epi16(a, a, 1), y = _mm512_shldi_epi16(b, b, 1);
-    _mm512_mask_storeu_epi8(rest + i, valid, _mm512_permutex2var_epi8(x, even, y));
-    _mm512_storeu_si512(symbols + i, _mm512_permutex2var_epi8(x, odd, y));
+    return {_mm512_permutex2var_epi8(x, even_, y), _mm512_permutex2var_epi8(x, odd_, y)};
+  }
+
+ private:
+  __m512i even_, odd_;
+};
+class Merge {
+ public:
+  ZU_VBMI Merge() {
+    alignas(64) uint8_t low[64], high[64];
+    for (int i = 0; i < 32; ++i) {
+      low[2 * i] = static_cast<uint8_t>(i), low[2 * i + 1] = static_cast<uint8_t>(64 + i);
+      high[2 * i] = static_cast<uint8_t>(32 + i), high[2 * i + 1] = static_cast<uint8_t>(96 + i);
+    }
+    low_ = _mm512_load_si512(low);
+    high_ = _mm512_load_si512(high);
+  }
+  ZU_VBMI void operator()(Planes p, std::byte* raw, __mmask64 valid) const {
+    const __m512i x = _mm512_permutex2var_epi8(p.rest, low_, p.symbols), y = _mm512_permutex2var_epi8(p.rest, high_, p.symbols);
+    _mm512_mask_storeu_epi16(raw, static_cast<__mmask32>(valid), _mm512_shrdi_epi16(x, x, 1));
+    _mm512_mask_storeu_epi16(raw + 64, static_cast<__mmask32>(valid >> 32), _mm512_shrdi_epi16(y, y, 1));
+  }
+
+ private:
+  __m512i low_, high_;
+};
+
+ZU_VBMI void split_bf16(const std::byte* raw, uint32_t n, std::byte* rest, uint8_t* symbols) {
+  const Split split;
+  for (uint32_t i = 0; i < n; i += 64) {
+    const Planes p = split(raw + 2 * i, first(n - i));
+    _mm512_mask_storeu_epi8(rest + i, first(n - i), p.rest);
+    _mm512_storeu_si512(symbols + i, p.symbols);
   }
 }
 
 ZU_VBMI void merge_bf16(const std::byte* rest, const uint8_t* symbols, uint32_t n, std::byte* raw) {
-  alignas(64) uint8_t low[64], high[64];
-  for (int i = 0; i < 32; ++i) {
-    low[2 * i] = static_cast<uint8_t>(i), low[2 * i + 1] = static_cast<uint8_t>(64 + i);
-    high[2 * i] = static_cast<uint8_t>(32 + i), high[2 * i + 1] = static_cast<uint8_t>(96 + i);
-  }
-  const __m512i low_half = _mm512_load_si512(low), high_half = _mm512_load_si512(high);
+  const Merge merge;
+  for (uint32_t i = 0; i < n; i += 64) merge({_mm512_maskz_loadu_epi8(first(n - i), rest + i), _mm512_loadu_si512(symbols + i)}, raw + 2 * i, first(n - i));
+}
+
+ZU_VBMI uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std::byte* rest, std::byte* codes, uint8_t* left) {
+  const Split split;
+  const __m512i from = all(begin), fifteen = all(15), weights = _mm512_set1_epi16(0x1001);
+  uint32_t count = 0;
   for (uint32_t i = 0; i < n; i += 64) {
     const __mmask64 valid = first(n - i);
-    const __m512i r = _mm512_maskz_loadu_epi8(valid, rest + i), s = _mm512_loadu_si512(symbols + i);
-    const __m512i x = _mm512_permutex2var_epi8(r, low_half, s), y = _mm512_permutex2var_epi8(r, high_half, s);
-    _mm512_mask_storeu_epi16(raw + 2 * i, static_cast<__mmask32>(valid), _mm512_shrdi_epi16(x, x, 1));
-    _mm512_mask_storeu_epi16(raw + 2 * i + 64, static_cast<__mmask32>(valid >> 32), _mm512_shrdi_epi16(y, y, 1));
+    const Planes p = split(raw + 2 * i, valid);
+    _mm512_mask_storeu_epi8(rest + i, valid, p.rest);
+    const __m512i c = _mm512_maskz_min_epu8(valid, _mm512_sub_epi8(p.symbols, from), fifteen);
+    _mm256_mask_storeu_epi8(codes + i / 2, static_cast<__mmask32>(first((n - i + 1) / 2)), _mm512_cvtepi16_epi8(_mm512_maddubs_epi16(c, weights)));
+    const __mmask64 out = _mm512_cmpeq_epi8_mask(c, fifteen);
+    if (out == 0) continue;
+    _mm512_storeu_si512(left + count, _mm512_maskz_compress_epi8(out, p.symbols));
+    count += static_cast<uint32_t>(_mm_popcnt_u64(out));
   }
+  return count;
+}
+
+ZU_VBMI uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32_t n, uint8_t begin, const uint8_t* left, std::byte* raw) {
+  const Merge merge;
+  const __m512i from = all(begin), fifteen = all(15);
+  const uint8_t* const start = left;
+  for (uint32_t i = 0; i < n; i += 64) {
+    const __mmask64 valid = first(n - i);
+    const __m512i pairs = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(static_cast<__mmask32>(first((n - i + 1) / 2)), codes + i / 2));
+    const __m512i c = _mm512_and_si512(_mm512_or_si512(pairs, _mm512_slli_epi16(pairs, 4)), fifteen);
+    const __mmask64 out = _mm512_cmpeq_epi8_mask(c, fifteen) & valid;
+    __m512i s = _mm512_add_epi8(c, from);
+    if (out != 0) {
+      s = _mm512_mask_expand_epi8(s, out, _mm512_loadu_si512(left));
+      left += _mm_popcnt_u64(out);
+    }
+    merge({_mm512_maskz_loadu_epi8(valid, rest + i), s}, raw + 2 * i, valid);
+  }
+  return static_cast<uint32_t>(left - start);
 }
 
 ZU_VBMI uint32_t code(const uint8_t* symbols, uint32_t n, Window w, uint8_t* codes, uint8_t* left) {
@@ -146,7 +206,7 @@ ZU_VBMI uint64_t hash(const std::byte* bytes, size_t length) {
 
 }  // namespace
 
-const Kernels kAvx512 = {"avx512_vbmi", Needs::kAvx512Vbmi, split_bf16, merge_bf16, code, decode, count, pack, unpack, hash};
+const Kernels kAvx512 = {"avx512_vbmi", Needs::kAvx512Vbmi, split_bf16, merge_bf16, encode_w4, decode_w4, code, decode, count, pack, unpack, hash};
 
 }  // namespace zeroulp::codec
 #endif

@@ -35,6 +35,10 @@ struct Kernels {
   // BF16 rotated left by one bit: the high byte is the symbol (exponent), the low byte the rest.
   void (*split_bf16)(const std::byte* raw, uint32_t n, std::byte* rest, uint8_t* symbols);
   void (*merge_bf16)(const std::byte* rest, const uint8_t* symbols, uint32_t n, std::byte* raw);
+  // W4 of BF16 in one pass: split_bf16, code in the window of 15 symbols from `begin` on, and pack; and back. `codes` are strings. Both return
+  // how many values are outside the window; the inverse reads so many of `left`, which has n readable bytes.
+  uint32_t (*encode_w4)(const std::byte* raw, uint32_t n, uint8_t begin, std::byte* rest, std::byte* codes, uint8_t* left);
+  uint32_t (*decode_w4)(const std::byte* rest, const std::byte* codes, uint32_t n, uint8_t begin, const uint8_t* left, std::byte* raw);
   // codes[i] = number in the window, or w.width; what has no number goes to `left` in order. Returns how many.
   uint32_t (*code)(const uint8_t* symbols, uint32_t n, Window w, uint8_t* codes, uint8_t* left);
   // The inverse; `left` must hold as many symbols as there are codes equal to w.width.

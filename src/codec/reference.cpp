@@ -23,6 +23,29 @@ void merge_bf16(const std::byte* rest, const uint8_t* symbols, uint32_t n, std::
   }
 }
 
+uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std::byte* rest, std::byte* codes, uint8_t* left) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    uint8_t symbol = 0;
+    split_bf16(raw + 2 * i, 1, rest + i, &symbol);
+    const bool known = symbol >= begin && symbol < begin + 15;
+    const std::byte code{static_cast<uint8_t>(known ? symbol - begin : 15)};
+    if (!known) left[count++] = symbol;
+    codes[i / 2] = i % 2 == 0 ? code : codes[i / 2] | code << 4;
+  }
+  return count;
+}
+
+uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32_t n, uint8_t begin, const uint8_t* left, std::byte* raw) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    const int code = static_cast<int>(codes[i / 2] >> (i % 2 == 0 ? 0 : 4)) & 15;
+    const uint8_t symbol = code < 15 ? static_cast<uint8_t>(begin + code) : left[count++];
+    merge_bf16(rest + i, &symbol, 1, raw + 2 * i);
+  }
+  return count;
+}
+
 uint32_t code(const uint8_t* symbols, uint32_t n, Window w, uint8_t* codes, uint8_t* left) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; ++i) {
@@ -76,6 +99,6 @@ uint64_t hash(const std::byte* bytes, size_t count_) { return XXH3_64bits(bytes,
 
 }  // namespace
 
-const Kernels kReference = {"reference", Needs::kNothing, split_bf16, merge_bf16, code, decode, count, pack, unpack, hash};
+const Kernels kReference = {"reference", Needs::kNothing, split_bf16, merge_bf16, encode_w4, decode_w4, code, decode, count, pack, unpack, hash};
 
 }  // namespace zeroulp::codec

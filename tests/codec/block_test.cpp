@@ -187,9 +187,9 @@ TEST(Choose, IsTheBestByExhaustiveSearchOverTheSameRule) {
 
 TEST(Sample, TakesOneRowInEight) {
   uint32_t histogram[256];
-  EXPECT_EQ(sample({Type::kBF16, {}}, random_bytes(16384, 1).data(), 8192, histogram), 1024u);
-  EXPECT_EQ(sample({Type::kBF16, {}}, random_bytes(16384, 1).data(), 100, histogram), 100u);
-  EXPECT_EQ(sample({Type::kF32, {}}, random_bytes(262144, 1).data(), 65536, histogram), 8192u);
+  EXPECT_EQ(sample(kReference, {Type::kBF16, {}}, random_bytes(16384, 1).data(), 8192, histogram), 1024u);
+  EXPECT_EQ(sample(kReference, {Type::kBF16, {}}, random_bytes(16384, 1).data(), 100, histogram), 100u);
+  EXPECT_EQ(sample(kReference, {Type::kF32, {}}, random_bytes(262144, 1).data(), 65536, histogram), 8192u);
 }
 
 }  // namespace
