@@ -14,6 +14,27 @@ namespace {
 
 using device::Buffer;
 
+// Calls for a tensor's frame, but for what lies where.
+cuda::EncodeCall encode_call(const FrameOptions& o, uint64_t raw_bytes) {
+  cuda::EncodeCall c;
+  c.options = o;
+  c.stride = o.block_bytes;
+  c.blocks = static_cast<uint32_t>(blocks_of(o, raw_bytes));
+  c.raw_bytes = raw_bytes;
+  c.frame_capacity = frame_bound(o, raw_bytes, c.blocks);
+  return c;
+}
+cuda::DecodeCall decode_call(const FrameOptions& o, uint64_t raw_bytes, uint64_t frame_bytes) {
+  cuda::DecodeCall c;
+  c.block_bytes = o.block_bytes;
+  c.blocks = static_cast<uint32_t>(blocks_of(o, raw_bytes));
+  c.period = static_cast<uint32_t>(o.table.size());
+  c.raw_bytes = raw_bytes;
+  c.frame_capacity = frame_bytes;
+  c.stride = o.block_bytes;
+  return c;
+}
+
 class Cuda : public testing::Test {
  protected:
   void SetUp() override {
@@ -35,20 +56,14 @@ class Cuda : public testing::Test {
   }
   // The frame of `raw` as the GPU makes it.
   ByteVector encode(const FrameOptions& o, const ByteVector& raw) {
-    const uint32_t blocks = static_cast<uint32_t>(blocks_of(o, raw.size()));
-    const uint64_t bound = frame_bound(o, raw.size(), blocks);
+    cuda::EncodeCall c = encode_call(o, raw.size());
+    const uint64_t bound = c.frame_capacity;
     const Buffer from = upload(raw.data(), raw.size()), table = upload(o.table.data(), o.table.size());
     const Buffer frame = upload(ByteVector(bound, std::byte{0xEE}).data(), bound), work = upload(raw.data(), 0), length = upload("12345678", 8);
-    Buffer workspace = std::move(Buffer::allocate(static_cast<int64_t>(cuda::encode_workspace_bytes(blocks)), "a test")).value();
-    cuda::EncodeCall c;
-    c.options = o;
+    Buffer workspace = std::move(Buffer::allocate(static_cast<int64_t>(cuda::encode_workspace_bytes(c.blocks)), "a test")).value();
     c.table = table.as<uint8_t>();
     c.base = from.data();
-    c.stride = o.block_bytes;
-    c.blocks = blocks;
-    c.raw_bytes = raw.size();
     c.frame = frame.data();
-    c.frame_capacity = bound;
     c.frame_bytes = length.as<uint64_t>();
     c.workspace = workspace.data();
     const Status status = cuda::encode(c, stream_->handle());
@@ -64,15 +79,9 @@ class Cuda : public testing::Test {
     const Buffer from = upload(frame.data(), frame.size()), status = upload("12345678", 8);
     const ByteVector blank(raw.size() + 2 * kGuard + 64, std::byte{0xA5});
     const Buffer to = upload(blank.data(), blank.size());
-    cuda::DecodeCall c;
-    c.block_bytes = o.block_bytes;
-    c.blocks = static_cast<uint32_t>(blocks_of(o, raw.size()));
-    c.period = static_cast<uint32_t>(o.table.size());
-    c.raw_bytes = raw.size();
+    cuda::DecodeCall c = decode_call(o, raw.size(), frame.size());
     c.frame = from.data();
-    c.frame_capacity = frame.size();
     c.base = to.data() + kGuard;
-    c.stride = o.block_bytes;
     c.status = status.as<uint64_t>();
     const Status call = cuda::decode(c, stream_->handle());
     EXPECT_TRUE(call) << call.error().text;
@@ -133,6 +142,19 @@ TEST_F(Cuda, RawConstantAndMixedBlocksEqualTheCpus) {
     expect_twin(options(Level::kFast, block), mixed);
   }
   expect_twin(options(Level::kFast, 4096), {});
+}
+
+TEST_F(Cuda, PayloadsThatAreDecodedWhereTheyLie) {
+  uint64_t seed = 70;
+  for (const uint32_t block : {1024u, 4096u, 16384u, 18432u, 65536u})
+    for (const uint32_t n : {500u, 8192u, 9216u, 12345u, 100'001u})
+      for (const int spread : {17, 19}) {  // 12 and 21 % escapes
+        FrameOptions o = options(Level::kFast, block);
+        expect_twin(o, exponent_data(Type::kBF16, n, 127, spread, 0, ++seed, Shape::kFlat));
+        const std::vector<uint8_t> table(16, 5);
+        o.table = table;
+        expect_twin(o, exponent_data(Type::kBF16, n, 127, spread, 0, ++seed, Shape::kFlat));
+      }
 }
 
 TEST_F(Cuda, AllPatternsAndBothEndsOfTheRange) {
@@ -218,27 +240,17 @@ TEST_F(Cuda, PagesAreGatheredAndScatteredAndShortBlocksKept) {
 TEST_F(Cuda, BothCallsCanBeCapturedInAGraph) {
   const FrameOptions o = options(Level::kBalanced, 16384);
   const ByteVector raw = exponent_data(Type::kBF16, 300'000, 127, 8, 9, 4, Shape::kBell), other = exponent_data(Type::kBF16, 300'000, 120, 6, 90, 5, Shape::kBell);
-  const uint32_t blocks = static_cast<uint32_t>(blocks_of(o, raw.size()));
-  const uint64_t bound = frame_bound(o, raw.size(), blocks);
+  cuda::EncodeCall c = encode_call(o, raw.size());
+  const uint32_t blocks = c.blocks;
+  const uint64_t bound = c.frame_capacity;
   const Buffer from = upload(raw.data(), raw.size()), frame = upload(ByteVector(bound).data(), bound), to = upload(ByteVector(raw.size()).data(), raw.size()), status = upload("12345678", 8);
   const Buffer workspace = upload(ByteVector(cuda::encode_workspace_bytes(blocks)).data(), cuda::encode_workspace_bytes(blocks));
-  cuda::EncodeCall c;
-  c.options = o;
   c.base = from.data();
-  c.stride = o.block_bytes;
-  c.blocks = blocks;
-  c.raw_bytes = raw.size();
   c.frame = frame.data();
-  c.frame_capacity = bound;
   c.workspace = workspace.data();
-  cuda::DecodeCall d;
-  d.block_bytes = o.block_bytes;
-  d.blocks = blocks;
-  d.raw_bytes = raw.size();
+  cuda::DecodeCall d = decode_call(o, raw.size(), bound);
   d.frame = frame.data();
-  d.frame_capacity = bound;
   d.base = to.data();
-  d.stride = o.block_bytes;
   d.status = status.as<uint64_t>();
   ASSERT_TRUE(cuda::encode(c, stream_->handle()));  // loads the kernels before the capture
   ASSERT_TRUE(cuda::decode(d, stream_->handle()));
@@ -278,14 +290,8 @@ TEST_F(Cuda, EverySingleFlippedBitOfASmallFrameIsRefused) {
       at[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     }
     stream_->to_device(frames.data(), all.data(), frames.bytes());
-    cuda::DecodeCall d;
-    d.block_bytes = o.block_bytes;
-    d.blocks = static_cast<uint32_t>(blocks_of(o, raw.size()));
-    d.period = static_cast<uint32_t>(o.table.size());
-    d.raw_bytes = raw.size();
-    d.frame_capacity = good.size();
+    cuda::DecodeCall d = decode_call(o, raw.size(), good.size());
     d.base = to.data() + 4096;
-    d.stride = o.block_bytes;
     for (size_t bit = 0; bit < flips; ++bit) {
       d.frame = frames.data() + bit * round_up16(good.size());
       d.status = words.as<uint64_t>() + bit;
@@ -316,13 +322,8 @@ TEST_F(Cuda, AMillionRandomCorruptionsWriteNothingOutside) {
   const Buffer frames = std::move(Buffer::allocate(static_cast<int64_t>(kBatch * stride), "the damaged frames")).value();
   Random random{7};
   ByteVector all(kBatch * stride);
-  cuda::DecodeCall d;
-  d.block_bytes = o.block_bytes;
-  d.blocks = static_cast<uint32_t>(blocks_of(o, raw.size()));
-  d.raw_bytes = raw.size();
-  d.frame_capacity = good.size();
+  cuda::DecodeCall d = decode_call(o, raw.size(), good.size());
   d.base = to.data() + 4096;
-  d.stride = o.block_bytes;
   size_t refused = 0;
   for (size_t done = 0; done < total; done += kBatch) {
     for (size_t i = 0; i < kBatch; ++i) {
