@@ -123,6 +123,15 @@ TEST_F(FaultStudy, GatesSeeWhatTheyShould) {
   EXPECT_NE(to_page(*study, report::Report("faults").finished()).html().find("Kill matrix"), std::string::npos);
 }
 
+TEST_F(FaultStudy, TextIsNotAskedWhenOutputsAreEnough) {
+  effort_ = StudyEffort::outputs_only();
+  effort_.captured = 140;
+  const auto study = run({"truncated"});
+  ASSERT_TRUE(study) << study.error().text;
+  EXPECT_EQ(study->results[0].measured, "xx......--");
+  EXPECT_FALSE(study->missed(study->results[0], static_cast<size_t>(Gate::kTokens))) << "what was not asked is no miss";
+}
+
 TEST_F(FaultStudy, GoesOnWhereItWas) {
   ASSERT_TRUE(run({"truncated"}));
   const fs::path file = folder_ / "truncated.json";

@@ -141,6 +141,7 @@ TEST(RunLog, AReplayIsEqualOrNamesWhereNot) {
     EXPECT_EQ(found->first_layer->layer, layer);
     EXPECT_EQ(found->first_layer->after_mlp, after_mlp);
     EXPECT_EQ(found->first_layer->position, 5);
+    EXPECT_NE(found->first_layer->likely.fault_class, FaultClass::kNone);
     EXPECT_FALSE(found->holds());
   }
   changed = r;

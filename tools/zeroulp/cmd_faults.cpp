@@ -18,7 +18,7 @@ namespace {
 struct Options {
   std::string model, text, results, json, html;
   std::vector<std::string> only;
-  bool list = false, force = false;
+  bool list = false, force = false, outputs = false;
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
 };
 
@@ -41,6 +41,7 @@ Result<int> run(const Options& o) {
     request.tokens = std::move(text.tokens);
     request.text_name = text.name;
     request.text_sha256 = text.sha256;
+    if (o.outputs) request.effort = verify::StudyEffort::outputs_only();
   }
   request.model = model.get();
   request.threads = static_cast<int>(o.threads);
@@ -79,12 +80,13 @@ int cmd_faults(int argc, char** argv) {
   args.input("--text", o.text, "ordinary text of 4,096 tokens or more");
   args.option("--results", o.results, "folder with one file per fault: made where it is missing, gone on with where it is not");
   args.option("--only", o.only, "a fault to run, by name; may be repeated; without it all");
+  args.flag("--outputs", o.outputs, "only the gates on outputs, not those on the model's text: minutes, not an hour");
   args.option("--threads", o.threads, "threads", 1, 1024);
   args.flag("--list", o.list, "the catalogue with its predictions, and what cannot change a bit; nothing is run");
   args.output("--json", o.json, "write the report as JSON; - for standard output");
   args.output("--html", o.html, "write the report as a page: the kill matrix as a heat map");
   args.force(o.force, "replace existing reports");
-  args.excludes({"--list"}, {"--text", "--results", "--only", "--json", "--html"});
+  args.excludes({"--list"}, {"--text", "--results", "--only", "--outputs", "--json", "--html"});
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   if (o.list) {
     fmt::print("{}\ncannot change a bit:\n{}", verify::fault_table().text(), verify::equivalent_table().text());

@@ -35,15 +35,17 @@ namespace fs = std::filesystem;
 namespace conformance = ops::conformance;
 using io::Json;
 
+StudyEffort StudyEffort::outputs_only() {
+  StudyEffort e;
+  e.prompts = e.prompt_length = e.generated = e.quality_tokens = e.window = 0;
+  return e;
+}
 StudyEffort StudyEffort::tiny() { return {140, 2, 3, 12, 12, 260, 130}; }
 
-int64_t Study::misses(const FaultResult& r) const {
+bool Study::missed(const FaultResult& r, size_t gate) const {
   const Fault* fault = find_fault(r.name);
   ZU_CHECK(fault != nullptr);
-  const std::string_view predicted = prediction(*fault, biases, profile);
-  int64_t n = 0;
-  for (size_t g = 0; g < kGates; ++g) n += predicted[g] != r.measured[g];
-  return n;
+  return r.measured[gate] != static_cast<char>(Seen::kNotAsked) && prediction(*fault, biases, profile)[gate] != r.measured[gate];
 }
 
 int64_t FaultResult::recognised() const {
@@ -242,7 +244,9 @@ class Driver {
       if (static_cast<int64_t>(right_.tokens.size()) != r_.effort.prompts) return f.error("tokens", "is not one list per prompt");
       return {};
     }
-    ZU_TRY_ASSIGN(right_, text_under({}));
+    if (r_.effort.asks_text()) {
+      ZU_TRY_ASSIGN(right_, text_under({}));
+    }
     study_.perplexity = right_.perplexity;
     return write_json(path, {{"schema", "zeroulp.faults.baseline/1"}, {"key", key_}, {"perplexity", right_.perplexity}, {"tokens", right_.tokens}});
   }
@@ -261,11 +265,7 @@ class Driver {
     ZU_TRY(on_captured(fault, r));
     for (const Gate gate : {Gate::kEqual, Gate::kOneSpacing, Gate::kTorch, Gate::kVllmTriton, Gate::kVllmCutlass, Gate::kCosine, Gate::kMaxRelative})
       set(gate, r.apart.seen(gate));
-    ZU_TRY(on_text(fault, r));
-    const bool other_perplexity = !(std::fabs(r.perplexity / right_.perplexity - 1) <= 0.005);
-    set(Gate::kTokens, !r.refused.empty() || r.parted > 0 ? Seen::kNoticed : Seen::kPassed);
-    // The choice of a token has no part in perplexity.
-    set(Gate::kPerplexity, fault.op == "argmax" ? Seen::kNotAsked : !r.refused.empty() || other_perplexity ? Seen::kNoticed : Seen::kPassed);
+    if (r_.effort.asks_text()) ZU_TRY(text_gates(fault, r));
     r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     Json json = to_json(r);
     json["schema"] = "zeroulp.fault/1";
@@ -276,6 +276,16 @@ class Driver {
     json["predicted"] = prediction(fault, study_.biases, study_.profile);
     ZU_TRY(write_json(path, json));
     return r;
+  }
+
+  Status text_gates(const Fault& fault, FaultResult& r) {
+    const auto set = [&r](Gate gate, Seen seen) { r.measured[static_cast<size_t>(gate)] = static_cast<char>(seen); };
+    ZU_TRY(on_text(fault, r));
+    const bool other_perplexity = !(std::fabs(r.perplexity / right_.perplexity - 1) <= 0.005);
+    set(Gate::kTokens, !r.refused.empty() || r.parted > 0 ? Seen::kNoticed : Seen::kPassed);
+    // The choice of a token has no part in perplexity.
+    set(Gate::kPerplexity, fault.op == "argmax" ? Seen::kNotAsked : !r.refused.empty() || other_perplexity ? Seen::kNoticed : Seen::kPassed);
+    return {};
   }
 
   Result<std::string> suite_case(const Fault& fault) {

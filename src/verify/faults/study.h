@@ -19,7 +19,9 @@ struct StudyEffort {
   int64_t layers = 4;      // at so many layers
   int64_t prompts = 16, prompt_length = 24, generated = 128;
   int64_t quality_tokens = 4096, window = 1024;
+  bool asks_text() const { return prompts > 0; }
   bool operator==(const StudyEffort&) const = default;
+  static StudyEffort outputs_only();  // the gates on text are not asked: minutes, not an hour
   static StudyEffort tiny();  // for tests
 };
 
@@ -56,8 +58,8 @@ struct Study {
   std::vector<FaultResult> results;  // in the registry's order
   int64_t missing = 0;               // faults that were not run
 
-  // Predicted letters that came out otherwise, of all that were measured.
-  int64_t misses(const FaultResult& result) const;
+  // A prediction that came out otherwise, of a gate that was asked.
+  bool missed(const FaultResult& result, size_t gate) const;
   // Every fault is rejected by equality on the suite's inputs.
   bool holds() const;
 };

@@ -28,7 +28,7 @@ char measured(const FaultResult& r, Gate gate) { return r.measured[static_cast<s
 
 // "x", "." or "-", with a "!" where the prediction was another.
 std::string letter(const Study& s, const FaultResult& r, size_t gate) {
-  return std::string(1, r.measured[gate]) + (prediction(fault_of(r), s.biases, s.profile)[gate] == r.measured[gate] ? "" : "!");
+  return std::string(1, r.measured[gate]) + (s.missed(r, gate) ? "!" : "");
 }
 
 int64_t count(const Study& s, Gate gate, char what) {
@@ -51,6 +51,7 @@ Tally tally(const Study& s, Gate gate) {
 
 std::string change_text(const Study& s, const FaultResult& r) {
   if (!r.refused.empty()) return "refused";
+  if (r.prompts == 0) return "-";
   const double change = r.perplexity / s.perplexity - 1;
   return r.perplexity == s.perplexity ? std::string("0") : std::fabs(change) < 0.005 ? fmt::format("{:+.4f} %", 100 * change) : fmt::format("{:+.3g} %", 100 * change);
 }
@@ -81,7 +82,7 @@ Table kill_table(const Study& s) {
     std::vector<Cell> row = {Cell(r.name), Cell(std::string(class_name(fault_of(r).fault_class)))};
     for (size_t g = 0; g < kGates; ++g)
       row.emplace_back(letter(s, r, g), r.measured[g] == kNoticed ? Tone::kGood : r.measured[g] == kPassed && measured(r, Gate::kEqual) == kNoticed ? Tone::kBad : Tone::kMuted);
-    row.emplace_back(fmt::format("{} of {}", r.parted, r.prompts));
+    row.emplace_back(r.prompts == 0 ? std::string("-") : fmt::format("{} of {}", r.parted, r.prompts));
     row.emplace_back(change_text(s, r));
     t.row(std::move(row));
   }
@@ -110,11 +111,12 @@ std::vector<std::string> findings(const Study& s) {
   out.push_back(fmt::format("{} of {} change bits of outputs on the model's own inputs.", count(s, Gate::kEqual, kNoticed), all));
   for (const Gate gate : {Gate::kOneSpacing, Gate::kTorch, Gate::kVllmTriton, Gate::kVllmCutlass, Gate::kCosine, Gate::kMaxRelative, Gate::kTokens, Gate::kPerplexity}) {
     const Tally t = tally(s, gate);
-    out.push_back(fmt::format("{}: {} of these {} pass unnoticed.", gate_name(gate), t.unnoticed, t.change));
+    if (t.change > 0) out.push_back(fmt::format("{}: {} of these {} pass unnoticed.", gate_name(gate), t.unnoticed, t.change));
   }
-  int64_t missed = 0;
-  for (const FaultResult& r : s.results) missed += s.misses(r);
-  out.push_back(fmt::format("Predictions: {} of {} letters came out otherwise.", missed, all * static_cast<int64_t>(kGates)));
+  int64_t missed = 0, asked = 0;
+  for (const FaultResult& r : s.results)
+    for (size_t g = 0; g < kGates; ++g) missed += s.missed(r, g), asked += r.measured[g] != static_cast<char>(Seen::kNotAsked);
+  out.push_back(fmt::format("Predictions: {} of {} letters came out otherwise.", missed, asked));
   int64_t judged = 0, recognised = 0;
   for (const FaultResult& r : s.results) judged += static_cast<int64_t>(r.features.size()), recognised += r.recognised();
   if (judged > 0) out.push_back(fmt::format("Signatures: the likeliest class is the fault's at {} of {} outputs ({}).", recognised, judged, report::percent_text(static_cast<double>(recognised), static_cast<double>(judged))));
@@ -155,8 +157,10 @@ report::Page to_page(const Study& s, const report::Json& finished) {
   page.verdict(s.holds() ? Tone::kGood : Tone::kBad, headline(s), fmt::format("{} faults, each in the computing code, one at a time; {} gates", s.results.size(), kGates));
   const Tally spacing = tally(s, Gate::kOneSpacing), torch = tally(s, Gate::kTorch), tokens = tally(s, Gate::kTokens), perplexity = tally(s, Gate::kPerplexity);
   const auto fact = [](const char* name, const Tally& t) { return report::Page::Fact{name, fmt::format("{} of {}", t.unnoticed, t.change), "pass unnoticed", Tone::kPlain}; };
-  page.facts({{"equal bits", fmt::format("{} of {}", count(s, Gate::kSuite, kNoticed), s.results.size()), "rejected on the suite's inputs", s.holds() ? Tone::kGood : Tone::kBad},
-              fact("one bf16 spacing", spacing), fact("PyTorch's default", torch), fact("greedy tokens", tokens), fact("perplexity", perplexity)});
+  std::vector<report::Page::Fact> facts = {{"equal bits", fmt::format("{} of {}", count(s, Gate::kSuite, kNoticed), s.results.size()), "rejected on the suite's inputs", s.holds() ? Tone::kGood : Tone::kBad},
+              fact("one bf16 spacing", spacing), fact("PyTorch's default", torch)};
+  if (s.effort.asks_text()) facts.push_back(fact("greedy tokens", tokens)), facts.push_back(fact("perplexity", perplexity));
+  page.facts(facts);
   if (s.missing > 0) page.note(Tone::kWarn, fmt::format("{} faults of the catalogue were not run.", s.missing));
 
   page.section("Kill matrix", "Dark: the gate notices the fault. Light: it passes. A mark \"!\" stands where the prediction, made before the measurement, was another. "
@@ -180,7 +184,7 @@ report::Page to_page(const Study& s, const report::Json& finished) {
   page.section("What each gate lets through", "Of the faults that change bits of this model's outputs.");
   report::BarChart bars{"faults", {}, {}, {{static_cast<double>(spacing.change), "all that change bits"}}};
   for (const Gate gate : {Gate::kEqual, Gate::kOneSpacing, Gate::kTorch, Gate::kVllmTriton, Gate::kVllmCutlass, Gate::kCosine, Gate::kMaxRelative, Gate::kTokens, Gate::kPerplexity})
-    bars.bars.push_back({std::string(gate_short(gate)), {static_cast<double>(tally(s, gate).unnoticed)}, {}});
+    bars.bars.push_back({std::string(gate_short(gate)), {static_cast<double>(tally(s, gate).unnoticed)}, {fmt::format("{} of {}", tally(s, gate).unnoticed, tally(s, gate).change)}});
   bars.series = {"pass unnoticed"};
   page.chart(bars, "Faults that pass unnoticed, by gate");
 
