@@ -1,7 +1,7 @@
-/* The lossless codec for other languages: frames of docs/spec/codec.md, coded on the CPU. C99.
+/* zeroulp for other languages: the lossless codec (frames of docs/spec/codec.md, coded on the CPU), and the check of a kernel against the
+ * contract (docs/contract.md). C99; link libzeroulp.
  *
- * Every function returns 0 or one of the error numbers below, which are stable; zu_codec_error() says it in words. Buffers belong to the
- * caller, nothing is kept between calls, and any number of threads may call at once. */
+ * Buffers belong to the caller, nothing is kept between calls, and any number of threads may call at once. Numbers do not change their meaning. */
 #pragma once
 
 #include <stddef.h>
@@ -10,6 +10,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The codec. Every function returns 0 or one of the error numbers below; zu_codec_error() says it in words. */
 
 enum { ZU_BF16 = 1, ZU_F16 = 2, ZU_F32 = 3, ZU_F8_E4M3 = 4, ZU_F8_E5M2 = 5, ZU_BYTES = 6 };
 enum { ZU_LEVEL_FAST = 0, ZU_LEVEL_BALANCED = 1, ZU_LEVEL_REST = 2 };
@@ -34,6 +36,65 @@ int zu_codec_inspect(const void* frame, uint64_t bytes, int* type, uint64_t* raw
 int zu_codec_decode(const void* frame, uint64_t bytes, void* raw, uint64_t raw_bytes);
 /* A sentence; never null. */
 const char* zu_codec_error(int number);
+
+/* A kernel of your own against the contract, inside your process. zu_check_op() calls it with the inputs of one case after another, the same as
+ * `zeroulp cases emit` writes (docs/spec/cases.md), and compares what it wrote with what the op's reference gives, bit for bit. Memory in front of
+ * and behind every output is compared too. */
+
+enum { ZU_I8 = 7, ZU_U8 = 8, ZU_I16 = 9, ZU_I32 = 10, ZU_I64 = 11 }; /* types beside ZU_BF16 and ZU_F32; a bf16 is its 16 bits */
+
+typedef struct {
+  const char* name;
+  int type; /* ZU_BF16 ... */
+  int rank; /* 1 to 4 */
+  int64_t shape[4];
+  void* data; /* row-major, dense; an input's must not be written */
+} zu_tensor;
+
+enum { ZU_INTEGER = 1, ZU_REAL = 2, ZU_TEXT = 3 };
+typedef struct {
+  const char* name;
+  int type;         /* says which of the three counts */
+  int64_t integer;
+  double real;
+  const char* text;
+} zu_attribute;
+
+typedef struct {
+  const char* op;      /* "linear_s8" */
+  const char* kind;    /* "exhaustive", "hard", "random" */
+  const char* name;    /* for people */
+  const char* catches; /* the faults that it is there to catch */
+  int64_t index;
+  int inputs, outputs, attributes;
+  const zu_tensor* input;
+  const zu_tensor* output; /* the kernel writes every element of output[i].data */
+  const zu_attribute* attribute;
+} zu_case;
+
+/* The tensor or attribute of that name; null, or `absent`, if there is none. */
+const zu_tensor* zu_case_input(const zu_case* c, const char* name);
+const zu_tensor* zu_case_output(const zu_case* c, const char* name);
+int64_t zu_case_integer(const zu_case* c, const char* name, int64_t absent);
+double zu_case_real(const zu_case* c, const char* name, double absent);
+const char* zu_case_text(const zu_case* c, const char* name, const char* absent);
+
+enum { ZU_DONE = 0, ZU_DECLINED = 1 };
+/* Computes the case. ZU_DECLINED: the kernel does not do this case (another width, no bias, ...). Any other number but 0 ends the check. */
+typedef int (*zu_kernel)(const zu_case* c, void* user);
+
+typedef struct {
+  int64_t cases, declined, elements, wrong, wrong_cases;
+  int64_t first_case;       /* index of the first wrong case; -1: none. zeroulp cases emit OP --kind all --first INDEX --count 1 has it alone */
+  char first_output[32];    /* name of its first wrong output */
+  int64_t first_element;    /* in row-major order; below 0 or past the end: written outside the output */
+  char text[2048];          /* a few lines: the element, both values in hexadecimal, the rule that was broken; or why nothing was checked */
+} zu_check_report;
+
+enum { ZU_CHECK_EQUAL = 0, ZU_CHECK_DIFFERS = 1, ZU_CHECK_USAGE = 2, ZU_CHECK_NOTHING = 4, ZU_CHECK_KERNEL = 6 };
+/* `kinds`: names separated by commas, or "all". Stops at the first wrong case. Returns ZU_CHECK_EQUAL if something was compared and all was equal;
+ * ZU_CHECK_KERNEL when the kernel ended the check. `report` may be null. */
+int zu_check_op(const char* op, const char* kinds, zu_kernel kernel, void* user, zu_check_report* report);
 
 #ifdef __cplusplus
 }

@@ -86,6 +86,8 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 Result<Json> parse_json(std::string_view text, std::string_view name, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes)
     return bad_input(fmt::format("{}: {} bytes of JSON, more than the limit of {}", name, text.size(), limits.max_bytes));
+  // The parser takes a zero byte for the end of the text, whatever stands behind it.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) return bad_input(fmt::format("{}: byte {} is zero, which is not JSON", name, zero + 1));
   StrictBuilder builder(limits.max_depth);
   if (!Json::sax_parse(text.begin(), text.end(), &builder)) return bad_input(fmt::format("{}: {}", name, builder.error));
   return std::move(builder.root);

@@ -62,6 +62,7 @@ template void Outputs::append(std::string, std::span<const float>, int64_t);
 template void Outputs::append(std::string, std::span<const int16_t>, int64_t);
 template void Outputs::append(std::string, std::span<const int64_t>, int64_t);
 template void Outputs::append(std::string, std::span<const uint8_t>, int64_t);
+template void Outputs::append(std::string, std::span<const int8_t>, int64_t);
 
 void add_to_digest(num::Sha256& digest, const Outputs& outputs) {
   for (const Outputs::Array& a : outputs.arrays()) digest.update(a.bytes);

@@ -23,6 +23,12 @@ TEST(Json, MalformedTextNamesTheByte) {
     EXPECT_NE(error_of(text).find("byte"), std::string::npos) << text << " gave: " << error_of(text);
 }
 
+TEST(Json, NothingMayHideBehindAZeroByte) {
+  using namespace std::string_view_literals;
+  for (const std::string_view text : {"{}\0"sv, "{}\0{\"a\":1}"sv, "\0{}"sv, "[1,\0 2]"sv, "\"a\0b\""sv})
+    EXPECT_NE(error_of(text).find("is zero"), std::string::npos) << error_of(text);
+}
+
 TEST(Json, DepthAndSizeAreLimited) {
   EXPECT_EQ(error_of(std::string(64, '[') + std::string(64, ']')), "");
   EXPECT_NE(error_of(std::string(65, '[') + std::string(65, ']')).find("deeper"), std::string::npos);

@@ -42,7 +42,8 @@ bool would_replace_input(const std::filesystem::path& output, const std::filesys
 struct Args::Impl {
   Impl(std::string name, const std::string& summary) : verb(std::move(name)), app(summary, "zeroulp " + verb) {}
 
-  bool given(const std::string& name) const { return app.count(name) > 0; }
+  // `name` may have both spellings, "-o,--out".
+  bool given(const std::string& name) const { return app.count(name.substr(name.rfind(',') + 1)) > 0; }
   std::vector<std::string> given_of(const std::vector<std::string>& names) const {
     std::vector<std::string> out;
     std::copy_if(names.begin(), names.end(), std::back_inserter(out), [&](const std::string& n) { return given(n); });

@@ -30,6 +30,8 @@ constexpr Verb kVerbs[] = {
     {"digest", cmd_digest, "the digest log of one configuration", true},
     {"diff", cmd_diff, "what changed between two checkpoints, tensor files or digest logs"},
     {"faults", cmd_faults, "which checks would notice a wrong kernel? one known fault after another, against ten gates"},
+    {"cases", cmd_cases, "your own kernel against the contract: emit OP | ./kernel | check"},
+    {"peers", cmd_peers, "kernels that others ship, on a model's own inputs"},
     {"doctor", cmd_doctor, "what can run on this machine, and why the rest cannot"},
     {"quality", cmd_quality, "perplexity of a model on a text, and how far it is from a reference"},
     {"quantize", cmd_quantize, "a Hugging Face model to an integer model under the contract"},

@@ -3,6 +3,7 @@
 
 namespace zeroulp::cli {
 
+int cmd_cases(int argc, char** argv);
 int cmd_diff(int argc, char** argv);
 int cmd_digest(int argc, char** argv);
 int cmd_verify(int argc, char** argv);
@@ -13,6 +14,7 @@ int cmd_quantize(int argc, char** argv);
 int cmd_import(int argc, char** argv);
 int cmd_info(int argc, char** argv);
 int cmd_pack(int argc, char** argv);
+int cmd_peers(int argc, char** argv);
 int cmd_unpack(int argc, char** argv);
 int cmd_run(int argc, char** argv);
 int cmd_tokenize(int argc, char** argv);

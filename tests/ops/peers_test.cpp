@@ -1,0 +1,135 @@
+// Our statements of other stacks' arithmetic (ops/peers) against vectors that their own code produced (tests/golden/foreign, made by
+// tools/golden/peers.py).
+#include "ops/peers/peers.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/fp_env.h"
+#include "ops/linear_s8/reference.h"
+#include "source_dir.h"
+
+namespace zeroulp::ops::peers {
+namespace {
+
+using Json = nlohmann::json;
+
+Json golden(const std::string& name) {
+  std::ifstream file(source_dir() + "/tests/golden/foreign/" + name);
+  return file ? Json::parse(file) : Json();
+}
+
+template <class T>
+std::vector<T> numbers(const Json& text) {
+  std::vector<T> out;
+  std::istringstream words(text.get<std::string>());
+  for (std::string word; words >> word;) {
+    const auto bits = static_cast<uint32_t>(std::stoul(word, nullptr, 16));
+    if constexpr (std::is_same_v<T, float>)
+      out.push_back(num::float_of(bits));
+    else
+      out.push_back(static_cast<T>(bits));
+  }
+  return out;
+}
+
+struct Inputs {
+  Json j = golden("inputs.json");
+  int64_t rows = j["rows"], n = j["channels"], k = j["k"];
+  std::vector<int16_t> codes;
+  std::vector<int8_t> weights = numbers<int8_t>(j["weights"]);
+  std::vector<float> row_scales = numbers<float>(j["row_scales"]), bias;
+
+  Inputs() {
+    for (const int8_t q : numbers<int8_t>(j["codes"])) codes.push_back(q);
+    for (const uint16_t b : numbers<uint16_t>(j["bias"])) bias.push_back(num::bf16_to_float(b));
+  }
+  std::vector<uint16_t> run(linear_s8::Fn* linear, const std::string& kind, bool biased) const {
+    const std::vector<float> scales = numbers<float>(j[kind]);
+    std::vector<uint16_t> y(static_cast<size_t>(rows * n));
+    linear({codes.data(), k, row_scales.data(), rows, k, 8, weights.data(), k, n, scales.data(), biased ? bias.data() : nullptr, linear_s8::Output::kBf16, y.data(), n});
+    return y;
+  }
+};
+
+int differing(const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  int count = 0;
+  for (size_t i = 0; i < a.size(); ++i) count += a[i] != b[i];
+  return count;
+}
+
+class Peers : public testing::Test {
+ protected:
+  FpEnvScope fp_env_;
+  Inputs in_;
+
+  void linear_is_the_peers(const std::string& file, Linear which) {
+    const Json j = golden(file);
+    ASSERT_FALSE(j.is_null()) << file;
+    int compared = 0;
+    for (const std::string kind : {"free", "po2"})
+      for (const bool biased : {false, true}) {
+        const auto want = numbers<uint16_t>(j["linear"][kind + (biased ? ", bias" : "")]);
+        EXPECT_EQ(differing(want, in_.run(linear_of(which), kind, biased)), 0) << file << ": " << kind << (biased ? ", with bias" : "");
+        compared += static_cast<int>(want.size());
+      }
+    EXPECT_GE(compared, 4 * 64);
+  }
+
+  // `codes_off`: of those, so many differ, all by one: where an approximate division decides (see triton_quotient in peers.cpp).
+  void quantiser_is_the_peers(const std::string& file, Quantiser which, int64_t k, int codes_off = 0) {
+    const Json j = golden(file);
+    ASSERT_FALSE(j.is_null()) << file;
+    const auto x = numbers<uint16_t>(in_.j["x"]);
+    const auto codes = numbers<int8_t>(j["quantiser"]["codes"]);
+    const auto scales = numbers<uint32_t>(j["quantiser"]["scales"]);
+    const auto rows = static_cast<int64_t>(x.size()) / k;
+    std::vector<int16_t> q(x.size());
+    std::vector<float> s(static_cast<size_t>(rows));
+    std::vector<uint8_t> faults(static_cast<size_t>(rows));
+    quantiser_of(which)({x.data(), k, rows, k, 8, num::kLinearRange, nullptr, q.data(), k, s.data(), faults.data()});
+    ASSERT_EQ(codes.size(), q.size());
+    ASSERT_GE(codes.size(), 64u);
+    int wrong = 0;
+    for (size_t i = 0; i < q.size(); ++i) {
+      wrong += q[i] != codes[i];
+      EXPECT_LE(std::abs(q[i] - codes[i]), codes_off > 0 ? 1 : 0) << file << ": code " << i;
+    }
+    EXPECT_EQ(wrong, codes_off) << file << ": codes";
+    if (which == Quantiser::kLlamaQ80) return;  // the peer keeps them in fp16
+    wrong = 0;
+    for (size_t i = 0; i < s.size(); ++i) wrong += num::bits_of(s[i]) != scales[i];
+    EXPECT_EQ(wrong, 0) << file << ": scales";
+  }
+};
+
+TEST_F(Peers, Torchao) { linear_is_the_peers("torchao.json", Linear::kTorchao); }
+TEST_F(Peers, LlamaQ80) { linear_is_the_peers("ggml.json", Linear::kLlamaQ80); }
+TEST_F(Peers, LlamaQ80Quantiser) { quantiser_is_the_peers("ggml.json", Quantiser::kLlamaQ80, 32); }
+
+TEST_F(Peers, VllmTriton) { linear_is_the_peers("vllm_triton.json", Linear::kVllmTriton); }
+TEST_F(Peers, SglangBlock) { linear_is_the_peers("sglang_block.json", Linear::kSglangBlock); }
+TEST_F(Peers, SglangToken) { quantiser_is_the_peers("sglang_token.json", Quantiser::kSglangToken, 128); }
+TEST_F(Peers, SglangGroup) { quantiser_is_the_peers("sglang_group.json", Quantiser::kSglangGroup, 128, /*codes_off=*/1); }
+
+TEST_F(Peers, CutlassOrderIsTheContracts) {
+  for (const std::string kind : {"free", "po2"})
+    for (const bool biased : {false, true}) EXPECT_EQ(differing(in_.run(linear_s8::reference, kind, biased), in_.run(linear_of(Linear::kVllmCutlass), kind, biased)), 0);
+}
+
+// What the table of docs/foreign.md says, on these vectors: equal under power-of-two weights without a bias, and who is not even then.
+TEST_F(Peers, PowersOfTwoMakeOrdersEqualAndNothingElse) {
+  const auto differs = [&](Linear which, const std::string& kind, bool biased) { return differing(in_.run(linear_s8::reference, kind, biased), in_.run(linear_of(which), kind, biased)); };
+  for (const Linear which : {Linear::kVllmTriton, Linear::kSglangPremultiplied, Linear::kTorchao}) EXPECT_EQ(differs(which, "po2", false), 0);
+  EXPECT_EQ(differs(Linear::kSglangPremultiplied, "po2", true), 0);
+  EXPECT_GT(differs(Linear::kVllmTriton, "po2", true), 0) << "the bias is added after a rounding";
+  EXPECT_GT(differs(Linear::kTorchao, "po2", true), 0) << "the same";
+  EXPECT_GT(differs(Linear::kTorchao, "free", false), 0);
+  EXPECT_GT(differs(Linear::kLlamaQ80, "po2", false), 0) << "the activation's scale is kept in fp16";
+}
+
+}  // namespace
+}  // namespace zeroulp::ops::peers
