@@ -2,6 +2,7 @@
 // digest of the end frame is not made to fit: a frame counts when it is read, before the end.
 #include "cases/check.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"

@@ -2,6 +2,7 @@
 #include "model/config.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/check.h"
 #include "model/tensor_names.h"

@@ -1,6 +1,8 @@
 // parse_json on arbitrary bytes: it answers or refuses, and what it accepts it accepts again after writing it out.
 #include "io/json.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
