@@ -120,8 +120,8 @@ Status pack_tensors(Run& run, const io::SafetensorsFile& source, AtomicFile& to,
   return {};
 }
 
-Status pack_file(Run& run, const fs::path& from, const fs::path& to) {
-  ZU_TRY_ASSIGN(MappedFile file, MappedFile::open(from));
+Status pack_file(Run& run, MappedFile file, const fs::path& to) {
+  const fs::path from = file.path();
   const std::span<const std::byte> image = file.bytes();
   ZU_TRY_ASSIGN(const io::SafetensorsFile source, open_plain(std::move(file)));
   const io::Metadata metadata = {{"format", kPackedFormat}, {"header", std::string(header_text(source, image))}, {"sha256", sha256_of(image)}};
@@ -225,7 +225,10 @@ Status copy_file(Run& run, const fs::path& from, const fs::path& to) {
 // One file of a folder or alone: packed, unpacked, or copied when `alone` is false and it is no safetensors file.
 Status treat(Run& run, bool packing, const fs::path& from, const fs::path& to, bool alone) {
   if (!alone && from.extension() != ".safetensors") return copy_file(run, from, to);
-  if (packing) return pack_file(run, from, to);
+  if (packing) {
+    ZU_TRY_ASSIGN(MappedFile image, MappedFile::open(from));
+    return pack_file(run, std::move(image), to);
+  }
   ZU_TRY_ASSIGN(const io::SafetensorsFile file, io::SafetensorsFile::open(from));
   if (is_packed(file)) return unpack_file(run, file, to);
   if (alone) return bad_input(fmt::format("{}: is not packed", from.string()));
@@ -284,6 +287,13 @@ bool is_packed(const io::SafetensorsFile& file) {
 }
 
 Result<PackReport> pack(const fs::path& source, const fs::path& target, const PackOptions& options) { return convert(source, target, options, true); }
+Result<PackReport> pack_image(MappedFile image, const fs::path& target, const PackOptions& options) {
+  ZU_TRY_ASSIGN(const Kernels* kernels, select_kernels(options.kernel, cpu_features()));
+  Run run{options, *kernels, ThreadPool(options.threads), {}};
+  run.total = image.bytes().size();
+  ZU_TRY(pack_file(run, std::move(image), target));
+  return std::move(run.report);
+}
 Result<PackReport> unpack(const fs::path& source, const fs::path& target, const PackOptions& options) { return convert(source, target, options, false); }
 
 Result<io::SafetensorsFile> open_safetensors(const fs::path& path) {
@@ -295,6 +305,15 @@ Result<io::SafetensorsFile> open_safetensors(const fs::path& path) {
   ZU_TRY_ASSIGN(io::SafetensorsFile plain, io::SafetensorsFile::of(std::move(image)));
   ZU_TRY(check_names(file, plain));
   return plain;
+}
+
+Result<std::vector<std::byte>> bf16_tensors(const fs::path& path) {
+  ZU_TRY_ASSIGN(const io::SafetensorsFile file, open_safetensors(path));
+  std::vector<std::byte> bytes;
+  for (const io::TensorInfo& t : file.tensors())
+    if (t.dtype == Dtype::kBF16) bytes.insert(bytes.end(), file.data(t).begin(), file.data(t).end());
+  if (bytes.empty()) return bad_input(fmt::format("{}: holds no BF16 tensor", path.string()));
+  return bytes;
 }
 
 }  // namespace zeroulp::codec

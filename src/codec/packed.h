@@ -50,10 +50,15 @@ bool is_packed(const io::SafetensorsFile& file);
 
 // From a safetensors file to a packed one, or a folder whose safetensors files are packed and whose other files are copied.
 Result<PackReport> pack(const std::filesystem::path& source, const std::filesystem::path& target, const PackOptions& options);
+// The image of a safetensors file that is in memory, to a packed file.
+Result<PackReport> pack_image(MappedFile image, const std::filesystem::path& target, const PackOptions& options);
 // The inverse; the SHA-256 of every restored file is compared before it appears. Needs no level and no block size.
 Result<PackReport> unpack(const std::filesystem::path& source, const std::filesystem::path& target, const PackOptions& options);
 
 // A safetensors file, packed or not. A packed one is decoded into memory whole.
 Result<io::SafetensorsFile> open_safetensors(const std::filesystem::path& path);
+
+// All BF16 tensors of such a file, one behind the other; at least one.
+Result<std::vector<std::byte>> bf16_tensors(const std::filesystem::path& path);
 
 }  // namespace zeroulp::codec

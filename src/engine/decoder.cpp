@@ -146,6 +146,15 @@ void Decoder::copy_page(int32_t from, int32_t to) {
   std::memcpy(page_block(to, 0, 0), page_block(from, 0, 0), static_cast<size_t>(page_bytes_));
 }
 
+Status Decoder::read_block(int32_t page, int64_t layer, int64_t head, std::span<std::byte> to) {
+  std::memcpy(to.data(), page_block(page, layer, head), to.size());
+  return {};
+}
+Status Decoder::write_block(int32_t page, int64_t layer, int64_t head, std::span<const std::byte> from) {
+  std::memcpy(page_block(page, layer, head), from.data(), from.size());
+  return {};
+}
+
 Status Decoder::forward(const Plan& plan, const RopeTable& rope) {
   ZU_CHECK(plan.rows() >= 1 && plan.rows() <= options_.max_rows);
   chunks_ = plan.chunks.size();

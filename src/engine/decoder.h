@@ -73,6 +73,11 @@ class RankDecoder {
   virtual int64_t head_rows() const = 0;
   // Puts the bytes of one page of the cache into another, before the next pass.
   virtual void copy_page(int32_t from, int32_t to) = 0;
+  // The KV heads whose cache this rank holds.
+  virtual Part kv_heads() const = 0;
+  // One block of the cache (ops/kv_cache/contract.h) between passes; `head` counts this rank's. Spans are of the layout's size.
+  virtual Status read_block(int32_t page, int64_t layer, int64_t head, std::span<std::byte> to) = 0;
+  virtual Status write_block(int32_t page, int64_t layer, int64_t head, std::span<const std::byte> from) = 0;
   // The first fault of any rank since the last call; `any` is the same on all ranks.
   virtual Fault take_fault() = 0;
 };
@@ -96,6 +101,9 @@ class Decoder : public RankDecoder {
   Result<const float*> head(const Plan& plan, int64_t first, int64_t count) override;
   int64_t head_rows() const override { return kHeadRows; }
   void copy_page(int32_t from, int32_t to) override;
+  Part kv_heads() const override { return kv_; }
+  Status read_block(int32_t page, int64_t layer, int64_t head, std::span<std::byte> to) override;
+  Status write_block(int32_t page, int64_t layer, int64_t head, std::span<const std::byte> from) override;
   Fault take_fault() override;
 
   std::byte* page_block(int32_t page, int64_t layer, int64_t local_head);

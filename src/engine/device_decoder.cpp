@@ -43,6 +43,17 @@ class Gpu final : public DeviceDecoder {
   Result<std::vector<int64_t>> draw(const Plan& plan, int64_t first, std::span<const Draw> draws) override;
   int64_t head_rows() const override { return kHeadRows; }
   void copy_page(int32_t from, int32_t to) override { stream_.on_device(kv_ + to * page_bytes_, kv_ + from * page_bytes_, page_bytes_); }
+  Part kv_heads() const override { return parts_.kv; }
+  Status read_block(int32_t page, int64_t layer, int64_t head, std::span<std::byte> to) override {
+    ZU_TRY(device::use(options_.device));
+    stream_.to_host(to.data(), block_at(page, layer, head), static_cast<int64_t>(to.size()));
+    return stream_.synchronize();
+  }
+  Status write_block(int32_t page, int64_t layer, int64_t head, std::span<const std::byte> from) override {
+    ZU_TRY(device::use(options_.device));
+    stream_.to_device(block_at(page, layer, head), from.data(), static_cast<int64_t>(from.size()));
+    return stream_.synchronize();
+  }
   Fault take_fault() override;
   const std::vector<std::string>& graph_nodes() const override { return graph_nodes_; }
   Result<double> replay_milliseconds(int repeats) override;
@@ -85,6 +96,10 @@ class Gpu final : public DeviceDecoder {
   void find_faults(int64_t flags);
   Status run_head(const Plan& plan, int64_t first, int64_t count);
   uint8_t* faults(size_t layer, FaultOp op, int64_t rows) { return faults_ + (static_cast<int64_t>(layer) * kFaultOps + op) * rows; }
+  std::byte* block_at(int32_t page, int64_t layer, int64_t head) const {
+    const auto l = static_cast<size_t>(layer);
+    return kv_ + page * page_bytes_ + layer_offsets_[l] + head * blocks_[l];
+  }
   ops::kv_cache::Pages pages(size_t layer) const { return {on_gpu_.pages, on_gpu_.begin, layer_offsets_[layer], blocks_[layer]}; }
   void note(Status status) {
     if (!status && status_) status_ = std::move(status);

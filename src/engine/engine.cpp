@@ -162,6 +162,40 @@ int64_t Engine::reuse_prefix(int64_t id, std::span<const int32_t> prompt) {
   return taken;
 }
 
+ops::kv_cache::Layout Engine::kv_layout(int64_t layer) const { return {config().head_dim, model_.layers()[static_cast<size_t>(layer)].key_width}; }
+
+Status Engine::read_kv(int64_t id, int64_t layer, int64_t head, int64_t block, std::span<std::byte> to) {
+  ZU_CHECK(options_.exchange == nullptr);
+  const int32_t page = find(id)->sequence->pages[static_cast<size_t>(block)];
+  for (auto& rank : ranks_)
+    if (const Part heads = rank->kv_heads(); head >= heads.begin && head < heads.end) return rank->read_block(page, layer, head - heads.begin, to);
+  ZU_CHECK(false);  // every head has a rank
+  return {};
+}
+
+Status Engine::restore_kv(int64_t id, std::span<const int32_t> tokens, const FillBlock& fill) {
+  ZU_CHECK(options_.exchange == nullptr);
+  KvPages::Sequence& s = *find(id)->sequence;
+  ZU_CHECK(s.positions == 0 && s.pages.empty());
+  const auto count = static_cast<int64_t>(tokens.size());
+  if (count > options_.max_context) return bad_input(fmt::format("a sequence of {} tokens is longer than the context of {}", count, options_.max_context));
+  if (pages_.pages_wanted(s, count) > pages_.free_pages()) return bad_input(fmt::format("the KV cache of {} positions is full", options_.max_total_positions));
+  pages_.extend(s, count, copies_);
+  std::vector<std::byte> bytes;
+  for (int64_t layer = 0; layer < config().layers; ++layer) {
+    bytes.resize(static_cast<size_t>(kv_layout(layer).bytes()));
+    for (int64_t head = 0; head < config().kv_heads; ++head)
+      for (size_t block = 0; block < s.pages.size(); ++block) {
+        fill(layer, head, static_cast<int64_t>(block), bytes);
+        for (auto& rank : ranks_)
+          if (const Part heads = rank->kv_heads(); head >= heads.begin && head < heads.end)
+            ZU_TRY(rank->write_block(s.pages[block], layer, head - heads.begin, bytes));
+      }
+  }
+  pages_.append(s, tokens);
+  return {};
+}
+
 Status Engine::check(std::span<const Chunk> chunks) {
   ++passes_;
   int64_t rows = 0, pages = 0;

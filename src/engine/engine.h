@@ -68,6 +68,14 @@ class Engine {
   int64_t reuse_prefix(int64_t id, std::span<const int32_t> prompt);
   int64_t free_positions() const;  // in whole pages
 
+  // The cache of a sequence by blocks of 128 positions (ops/kv_cache/contract.h); `head` is one of the model's KV heads, `block` counts from
+  // the sequence's beginning. Not where ranks are processes.
+  ops::kv_cache::Layout kv_layout(int64_t layer) const;
+  Status read_kv(int64_t id, int64_t layer, int64_t head, int64_t block, std::span<std::byte> to);
+  // Lets the empty sequence `id` stand behind `tokens`; `fill` writes every block that they touch.
+  using FillBlock = std::function<void(int64_t layer, int64_t head, int64_t block, std::span<std::byte> to)>;
+  Status restore_kv(int64_t id, std::span<const int32_t> tokens, const FillBlock& fill);
+
   enum class Want { kNone, kLast, kAll };
   struct Chunk {
     int64_t sequence;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/interrupt.h"
 
 namespace zeroulp::engine {
@@ -18,7 +19,7 @@ class Generation {
     for (const Request& r : requests_) ZU_TRY(check_request(r, engine_.options().max_context));
     for (;;) {
       if (interrupt_requested()) return interrupted();
-      admit();
+      ZU_TRY(admit());
       if (live_.empty()) return std::move(outcomes_);
       ZU_TRY(pass());
     }
@@ -40,15 +41,22 @@ class Generation {
     return (most + kPagePositions - 1) / kPagePositions * kPagePositions;
   }
 
-  void admit() {
+  Status admit() {
     while (next_request_ < requests_.size() && static_cast<int64_t>(live_.size()) < batch_) {
       const Request& r = requests_[next_request_];
-      if (!live_.empty() && reserved_ + reserve(r) > engine_.options().max_total_positions) return;
+      if (!live_.empty() && reserved_ + reserve(r) > engine_.options().max_total_positions) return {};
       reserved_ += reserve(r);
       Live l{next_request_++, engine_.open_sequence()};
-      l.fed = engine_.reuse_prefix(l.sequence, r.prompt);
+      if (r.begin) {
+        ZU_TRY(r.begin(l.sequence));
+        l.fed = engine_.length(l.sequence);
+        ZU_CHECK(l.fed < static_cast<int64_t>(r.prompt.size()));
+      } else {
+        l.fed = engine_.reuse_prefix(l.sequence, r.prompt);
+      }
       live_.push_back(l);
     }
+    return {};
   }
 
   Status pass() {
@@ -68,6 +76,8 @@ class Generation {
     }
     ZU_TRY(digests_ ? engine_.forward(chunks, [&](const LogitsBlock& block) { return choose(block); }) : draw(chunks));
     for (Live& l : live_) l.fed += l.share;
+    for (const Live& l : live_)
+      if (l.ended && requests_[l.request].end) ZU_TRY(hand_over(l));
     std::erase_if(live_, [&](const Live& l) {
       if (!l.ended) return false;
       engine_.close_sequence(l.sequence);
@@ -75,6 +85,15 @@ class Generation {
       return true;
     });
     return {};
+  }
+
+  Status hand_over(const Live& l) {
+    const Request& r = requests_[l.request];
+    std::vector<int32_t> tokens = r.prompt;
+    const Outcome& outcome = outcomes_[l.request];
+    tokens.insert(tokens.end(), outcome.tokens.begin(), outcome.tokens.end());
+    if (outcome.end == End::kStopToken) tokens.push_back(l.next);
+    return r.end(l.sequence, tokens);
   }
 
   Live& live(int64_t sequence) {

@@ -18,6 +18,10 @@ struct Request {
   ops::sample::Settings sampling;
   int64_t max_tokens = 0;
   std::vector<int32_t> stop_tokens;
+  // Given: called with the empty sequence, which may be made to stand behind the prompt's beginning, but not its last token.
+  std::function<Status(int64_t sequence)> begin;
+  // Given: called before the sequence is closed, with the prompt and all chosen tokens; the last one may not be computed yet.
+  std::function<Status(int64_t sequence, std::span<const int32_t> tokens)> end;
 };
 
 enum class End { kStopToken, kMaxTokens, kContext, kStopped };  // kStopped: the callback said so

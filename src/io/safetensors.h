@@ -73,6 +73,9 @@ struct TensorSpec {
 // `what` opens the error line.
 Result<uint64_t> tensor_bytes(Dtype dtype, std::span<const int64_t> shape, std::string_view what);
 
+// What a file of these tensors begins with: the header's length and the header. `path` opens error lines.
+Result<std::string> safetensors_beginning(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors, const Metadata& metadata);
+
 // Widest elements first, then by name: every tensor is then aligned to its element, and equal contents give equal files.
 void sort_for_alignment(std::vector<TensorSpec>& tensors);
 

@@ -41,18 +41,7 @@ Status check_text(const std::vector<TensorSpec>& tensors, const Metadata& metada
   return {};
 }
 
-}  // namespace
-
-void sort_for_alignment(std::vector<TensorSpec>& tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorSpec& a, const TensorSpec& b) {
-    const int a_bits = dtype_bits(a.dtype), b_bits = dtype_bits(b.dtype);
-    return a_bits != b_bits ? a_bits > b_bits : a.name < b.name;
-  });
-}
-
-Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
-                                                    const Metadata& metadata, bool force) {
-  ZU_TRY(check_text(tensors, metadata, path.string()));
+Result<std::vector<uint64_t>> sizes_of(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors) {
   std::vector<uint64_t> bytes;
   uint64_t total = 0;
   for (const TensorSpec& t : tensors) {
@@ -62,18 +51,40 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path&
       return bad_input(fmt::format("{}: the tensors' sizes overflow", path.string()));
     bytes.push_back(size);
   }
+  return bytes;
+}
+
+}  // namespace
+
+void sort_for_alignment(std::vector<TensorSpec>& tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const TensorSpec& a, const TensorSpec& b) {
+    const int a_bits = dtype_bits(a.dtype), b_bits = dtype_bits(b.dtype);
+    return a_bits != b_bits ? a_bits > b_bits : a.name < b.name;
+  });
+}
+
+Result<std::string> safetensors_beginning(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors, const Metadata& metadata) {
+  ZU_TRY(check_text(tensors, metadata, path.string()));
+  ZU_TRY_ASSIGN(const std::vector<uint64_t> bytes, sizes_of(path, tensors));
   const std::string json = header_json(tensors, bytes, metadata);
   if (json.size() > kSafetensorsHeaderLimit)
     return bad_input(fmt::format("{}: {} tensors make a header of {} bytes, above the limit of {}; write shards", path.string(),
                                  tensors.size(), json.size(), kSafetensorsHeaderLimit));
+  const uint64_t length = json.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + json;
+}
 
+Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
+                                                    const Metadata& metadata, bool force) {
+  ZU_TRY_ASSIGN(const std::string beginning, safetensors_beginning(path, tensors, metadata));
+  ZU_TRY_ASSIGN(const std::vector<uint64_t> bytes, sizes_of(path, tensors));
   ZU_TRY_ASSIGN(AtomicFile file, AtomicFile::create(path, force));
   SafetensorsWriter writer(std::move(file));
-  for (size_t i = 0; i < tensors.size(); ++i) writer.pending_.push_back({tensors[i].name, bytes[i]});
-  writer.data_bytes_ = total;
-  const uint64_t length = json.size();
-  ZU_TRY(writer.file_.write(std::as_bytes(std::span(&length, 1))));
-  ZU_TRY(writer.file_.write(json));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    writer.pending_.push_back({tensors[i].name, bytes[i]});
+    writer.data_bytes_ += bytes[i];
+  }
+  ZU_TRY(writer.file_.write(beginning));
   writer.skip_finished();
   return writer;
 }

@@ -59,6 +59,8 @@ struct Args::Impl {
     std::string name;
     const std::string* value;
     bool folder;
+    const std::string* like = nullptr;  // given: a folder if that is one
+    bool is_folder() const { return like == nullptr ? folder : std::filesystem::is_directory(*like); }
   };
   std::string verb;
   CLI::App app;
@@ -79,12 +81,12 @@ Status Args::Impl::check_paths() const {
     const std::string& path = *o.value;
     if (!seen.insert(std::filesystem::path(path).lexically_normal()).second)
       return usage_error(fmt::format("{} and another output are both '{}'; give them different names", o.name, path));
-    replaceable |= o.folder || path != "-";
-    if (path == "-" && !o.folder) continue;
+    replaceable |= o.is_folder() || path != "-";
+    if (path == "-" && !o.is_folder()) continue;
     for (const Path& i : inputs)
       if (force && i.name != o.name && given(i.name) && would_replace_input(path, *i.value))
         return usage_error(fmt::format("{}: writing there would replace what {} ({}) is; give another name", path, i.name, *i.value));
-    ZU_TRY(o.folder ? check_folder_creatable(path, force) : check_file_creatable(path, force));
+    ZU_TRY(o.is_folder() ? check_folder_creatable(path, force) : check_file_creatable(path, force));
   }
   if (force && !replaceable) return usage_error("--force has no effect without an output that is a file; leave it out");
   return {};
@@ -150,6 +152,10 @@ void Args::output_folder(const std::string& name, std::string& value, const std:
   positional(name, value, help);
   impl_->outputs.push_back({name, &value, true});
 }
+void Args::output_like(const std::string& name, std::string& value, const std::string& source, const std::string& help) {
+  positional(name, value, help);
+  impl_->outputs.push_back({name, &value, false, &source});
+}
 void Args::force(bool& value, const std::string& help) {
   flag("--force", value, help);
   impl_->has_force = true;
@@ -172,10 +178,11 @@ void Args::excludes(const std::vector<std::string>& names, const std::vector<std
     return usage_error(fmt::format("{} has no effect with {}; leave one of them out", a[0], b[0]));
   });
 }
-void Args::exactly_one(const std::vector<std::string>& names) {
-  impl_->rules.push_back([impl = impl_.get(), names]() -> Status {
-    if (impl->given_of(names).size() == 1) return {};
-    return usage_error(fmt::format("give exactly one of {}", fmt::join(names, ", ")));
+void Args::exactly_one(const std::vector<std::string>& names, const std::string& instead) {
+  impl_->rules.push_back([impl = impl_.get(), names, instead]() -> Status {
+    const size_t given = impl->given_of(names).size();
+    if (given == 1 || (given == 0 && !instead.empty() && !impl->given_of({instead}).empty())) return {};
+    return usage_error(fmt::format("give exactly one of {}{}{}", fmt::join(names, ", "), instead.empty() ? "" : ", or ", instead));
   });
 }
 

@@ -34,6 +34,8 @@ class Args {
   // name, one that exists (unless --force is given), a folder that is not there or not writable, two outputs of one name.
   void output(const std::string& name, std::string& value, const std::string& help);
   void output_folder(const std::string& name, std::string& value, const std::string& help);
+  // A folder if `source` is one, otherwise a file.
+  void output_like(const std::string& name, std::string& value, const std::string& source, const std::string& help);
   // --force. Without an output_folder it needs an output that is a file.
   void force(bool& value, const std::string& help);
   bool given(const std::string& name) const;
@@ -42,7 +44,8 @@ class Args {
   void needs(const std::vector<std::string>& names, const std::string& other);
   void needs(const std::vector<std::string>& names, std::function<bool()> condition, const std::string& what);
   void excludes(const std::vector<std::string>& names, const std::vector<std::string>& others);
-  void exactly_one(const std::vector<std::string>& names);
+  // With `instead` given, none is fine too.
+  void exactly_one(const std::vector<std::string>& names, const std::string& instead = "");
 
   // Parses argv[1..]; argv[0] is the verb. Returns the exit code to end with at once (help: 0, usage error: 2, an output that cannot be
   // written: 3), or -1 to go on.

@@ -10,6 +10,7 @@
 #include "args.h"
 #include "base/file.h"
 #include "engine/generate.h"
+#include "engine/kv_file.h"
 #include "io/json.h"
 #include "model/quantized_model.h"
 #include "model_text.h"
@@ -21,7 +22,7 @@ namespace zeroulp::cli {
 namespace {
 
 struct Options {
-  std::string model, prompt, file, batch_file, system, kernel, json, device = "cpu";
+  std::string model, prompt, file, batch_file, system, kernel, json, save_kv, load_kv, device = "cpu";
   std::vector<std::string> stop;
   bool chat = false, ignore_stop = false, quiet = false, force = false, no_digests = false;
   int64_t max_tokens = 256, threads = std::max(1u, std::thread::hardware_concurrency()), ranks = 1, batch = 8, context = 4096, top_k = 0;
@@ -53,7 +54,7 @@ Prompt batch_prompt(const std::string& line, std::string where) {
 
 // One prompt, or with --batch one to a line that is not empty.
 Result<std::vector<Prompt>> read_prompts(const Options& o) {
-  if (o.file.empty() && o.batch_file.empty()) return std::vector<Prompt>{{o.prompt, "--prompt", {}}};
+  if (o.file.empty() && o.batch_file.empty()) return std::vector<Prompt>{{o.prompt, o.prompt.empty() ? "--load-kv" : "--prompt", {}}};
   const std::string& path = o.file.empty() ? o.batch_file : o.file;
   std::string text;
   if (path == "-") {
@@ -145,7 +146,7 @@ Result<std::vector<int32_t>> encode_prompt(const Options& o, const tokenizer::To
     ZU_TRY_ASSIGN(const tokenizer::ChatPrompt prompt, tokenizer.chat().render(messages));
     encoding = tokenizer.encode(prompt);
   } else {
-    encoding = tokenizer.encode(text);
+    encoding = tokenizer.encode(text, {.add_special = o.load_kv.empty()});  // a saved cache has its begin-of-text
   }
   say_what_was_lost("run", from.where, encoding);
   return std::vector<int32_t>(encoding.ids.begin(), encoding.ids.end());
@@ -159,10 +160,14 @@ class Run {
     ZU_TRY_ASSIGN(prompts_, read_prompts(o_));
     ZU_TRY_ASSIGN(const model::QuantizedModel model, model::QuantizedModel::open(o_.model));
     ZU_TRY_ASSIGN(const tokenizer::Tokenizer tokenizer, tokenizer::Tokenizer::load(o_.model));
-    ZU_TRY_ASSIGN(const std::vector<engine::Request> requests, make_requests(tokenizer, model.config()));
+    if (!o_.load_kv.empty()) {
+      ZU_TRY_ASSIGN(saved_, engine::SavedKv::open(o_.load_kv, model));
+    }
+    ZU_TRY_ASSIGN(std::vector<engine::Request> requests, make_requests(tokenizer, model.config()));
     engine::EngineOptions options = engine_options(requests, model);
     ZU_TRY_ASSIGN(options.device, device::parse_device(o_.device));
     ZU_TRY_ASSIGN(const std::unique_ptr<engine::Engine> engine, engine::Engine::create(model, options));
+    connect_caches(*engine, model, requests[0]);
     const auto rows = static_cast<uint32_t>(model.config().vocab);
     for (size_t i = 0; i < requests.size(); ++i) streams_.emplace_back(tokenizer, rows, o_.stop);
     started_ = first_token_ = std::chrono::steady_clock::now();
@@ -190,7 +195,8 @@ class Run {
       std::optional<Error>& error = prompts_[i].error;
       if (!error) {
         if (auto tokens = encode_prompt(o_, tokenizer, prompts_[i])) {
-          r.prompt = std::move(*tokens);
+          r.prompt = saved_.tokens();
+          r.prompt.insert(r.prompt.end(), tokens->begin(), tokens->end());
           if (const Status usable = engine::check_request(r, std::min(o_.context, config.max_positions)); !usable) error = usable.error();
         } else {
           error = std::move(tokens).error();
@@ -206,6 +212,26 @@ class Run {
     }
     if (requests.empty()) return bad_input(fmt::format("{}: none of its {} prompts can be run", o_.batch_file, prompts_.size()));
     return requests;
+  }
+
+  // Lets the one request begin with the saved cache, and its own cache be saved when it ends.
+  void connect_caches(engine::Engine& engine, const model::QuantizedModel& model, engine::Request& r) {
+    if (!o_.load_kv.empty())
+      r.begin = [this, &engine, &r](int64_t sequence) {
+        reused_ = std::min(saved_.positions(), static_cast<int64_t>(r.prompt.size()) - 1);  // the last token is computed for its logits
+        return saved_.restore(engine, sequence, reused_);
+      };
+    if (!o_.save_kv.empty())
+      r.end = [this, &engine, &model](int64_t sequence, std::span<const int32_t> tokens) -> Status {
+        codec::PackOptions options;
+        options.level = codec::Level::kRest;
+        options.block_bytes = 65536;
+        options.threads = static_cast<int>(o_.threads);
+        options.force = o_.force;
+        ZU_TRY_ASSIGN(const codec::PackReport done, engine::save_kv(engine, model, sequence, tokens, o_.save_kv, options));
+        saved_line_ = fmt::format("{}: {} positions in {} bytes, {} before packing", o_.save_kv, engine.length(sequence), done.bytes_out, done.bytes_in);
+        return {};
+      };
   }
 
   engine::EngineOptions engine_options(const std::vector<engine::Request>& requests, const model::QuantizedModel& model) const {
@@ -260,9 +286,10 @@ class Run {
     for (const io::Json& s : steps_) sha.update(s["digest"].get<std::string>()), sha.update_u64(s["token"].get<uint64_t>());
     const std::string digest = o_.no_digests ? "not asked for" : sha.hex();
     if (!o_.quiet) {
-      say(fmt::format("{} prompt tokens, {} steps in {:.2f} s (first after {:.2f} s, then {:.1f} tokens/s); digest {}; kernels {}",
-                 prompt_tokens, steps_.size(), total, prefill, steps_.size() > 1 ? static_cast<double>(steps_.size() - 1) / (total - prefill) : 0.0,
+      say(fmt::format("{} prompt tokens{}, {} steps in {:.2f} s (first after {:.2f} s, then {:.1f} tokens/s); digest {}; kernels {}",
+                 prompt_tokens, reused_ > 0 ? fmt::format(" ({} of them from {})", reused_, o_.load_kv) : "", steps_.size(), total, prefill, steps_.size() > 1 ? static_cast<double>(steps_.size() - 1) / (total - prefill) : 0.0,
                  digest.substr(0, o_.no_digests ? std::string::npos : 12), fmt::join(engine.kernel_names(), " ")));
+      if (!saved_line_.empty()) say(saved_line_);
       for (size_t i = 0; i < outcomes.size(); ++i)
         if (outcomes[i].end == engine::End::kContext)
           say(fmt::format("request {} ended at the context limit of {} tokens", requests[i].id + 1, engine.options().max_context));
@@ -294,6 +321,9 @@ class Run {
   std::vector<io::Json> steps_;
   std::chrono::steady_clock::time_point started_, first_token_;
   Error error_;
+  engine::SavedKv saved_;  // without --load-kv empty
+  int64_t reused_ = 0;     // positions taken from it
+  std::string saved_line_;
 };
 
 }  // namespace
@@ -303,7 +333,7 @@ int cmd_run(int argc, char** argv) {
   Args args("run", "Generate text; the same bits on every kernel, batch, thread count and machine.",
             {"zeroulp run models/smollm2-w8a15 --chat --prompt 'Why is the sky blue?'",
              "zeroulp run models/smollm2-w8a15 --file prompt.txt --max-tokens 64 --temperature 0.8 --seed 7",
-             "zeroulp run models/smollm2-w8a15 --batch prompts.txt --kernel reference --json run.json"});
+             "zeroulp run models/smollm2-w8a15 --prompt 'Once upon a time' --max-tokens 20 --save-kv story.kv  # then: --load-kv story.kv"});
   args.positional("MODEL", o.model, "folder of a quantised model (zeroulp quantize makes one)");
   args.option("--prompt", o.prompt, "the prompt");
   args.input("--file", o.file, "file with the prompt; - reads standard input");
@@ -324,10 +354,14 @@ int cmd_run(int argc, char** argv) {
   args.flag("--no-digests", o.no_digests, "no digests of the logits, which on a GPU then never leave it");
   args.option("--threads", o.threads, "threads of each rank; moves no bit", 1, 1024);
   args.option("--ranks", o.ranks, "tensor-parallel ranks in this process; moves no bit", 1, engine::kMaxRanks);
+  args.output("--save-kv", o.save_kv, "write the KV cache, packed, when the text ends (docs/spec/kv-cache.md)");
+  args.input("--load-kv", o.load_kv, "go on behind a saved KV cache of this model, with the same bits as without the interruption; a prompt is then its continuation");
   args.output("--json", o.json, "write the run with its digests as JSON; - for standard output");
-  args.force(o.force, "replace an existing JSON file");
+  args.force(o.force, "replace existing output files");
   args.flag("-q,--quiet", o.quiet, "no summary on standard error");
-  args.exactly_one({"--prompt", "--file", "--batch"});
+  args.exactly_one({"--prompt", "--file", "--batch"}, "--load-kv");
+  args.excludes({"--save-kv", "--load-kv"}, {"--batch"});
+  args.excludes({"--load-kv"}, {"--chat"});
   args.needs({"--batch-size"}, "--batch");
   args.needs({"--system"}, "--chat");
   args.excludes({"--no-digests"}, {"--json"});
