@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "bench_data.h"
 #include "codec/cuda/cuda.h"
+#include "codec/sample_data.h"
 #include "device/device.h"
 
 namespace {
@@ -116,7 +117,7 @@ void run(const device::Stream& stream, const std::string& name, const std::vecto
 int main(int argc, char** argv) {
   uint64_t mib = 512;
   bool large = false;
-  std::vector<DataSet> sets = {{"gaussian", gaussian(4 << 20)}};
+  std::vector<DataSet> sets = {{"gaussian", codec::gaussian_bf16(4 << 20)}};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == "--large") {

@@ -19,17 +19,19 @@ namespace {
 using codec::PackReport;
 
 struct Common {
-  std::string source, target;
+  std::string source, target, json;
   codec::PackOptions options;
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
-  bool json = false, tensors = false;
+  bool tensors = false;
 
-  void bind(Args& args) {
+  void bind(Args& args, const std::string& what) {
+    args.positional("SOURCE", source, what);
+    args.output_like("TARGET", target, source, "the folder or file to write");
     args.option("--threads", threads, "worker threads; the result does not depend on them", 1, 1024);
     args.option("--kernel", options.kernel, "reference, avx2 or avx512_vbmi; the result does not depend on it");
     args.flag("--tensors", tensors, "a line per tensor");
-    args.flag("--force", options.force, "replace what exists");
-    args.flag("--json", json, "the outcome as JSON, every tensor listed");
+    args.output("--json", json, "write the outcome as JSON, every tensor listed; - for standard output");
+    args.force(options.force, "replace what exists");
   }
 };
 
@@ -88,12 +90,12 @@ int run(const std::string& verb, Common& c, Result<PackReport> (*work)(const std
   const auto done = work(c.source, c.target, c.options);
   line.reset();
   if (!done) return fail(verb, done.error());
-  if (c.json) {
+  if (!c.json.empty()) {
     report.body["source"] = c.source;
     report.body["target"] = c.target;
     report.body[verb] = to_json(*done);
-    if (const Status s = report.write("-", false); !s) return fail(verb, s.error());
-    return 0;
+    if (const Status s = report.write(c.json, c.options.force); !s) return fail(verb, s.error());
+    if (c.json == "-") return 0;
   }
   if (verb == "pack") print_table(*done, c.tensors);
   const uint64_t in = done->bytes_in, out = done->bytes_out;
@@ -112,12 +114,10 @@ int cmd_pack(int argc, char** argv) {
             "Packs a safetensors file, or those of a folder, without loss (docs/codec.md). Other files of a folder are copied. A packed folder opens "
             "wherever a model folder does.",
             {"zeroulp pack models/smollm2 packed", "zeroulp pack cache.safetensors small.safetensors --channels --level rest --block 65536", "zeroulp run packed --prompt \"What is an ulp?\""});
-  args.positional("SOURCE", c.source, "a model folder or a .safetensors file");
-  args.positional("TARGET", c.target, "the folder or file to write");
+  c.bind(args, "a model folder or a .safetensors file");
   args.choice("--level", level, {"fast", "balanced", "rest"}, "fast: 4-bit exponent codes; balanced: the best of five codes per block; rest: entropy coding too, slower");
   args.option("--block", block, "bytes per block, the unit of random access", 256, 262144);
   args.flag("--channels", c.options.channels, "also try an exponent table per channel of the last dimension, for caches; the smaller result is kept");
-  c.bind(args);
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   c.options.level = *codec::level_from_name(level);
   c.options.block_bytes = static_cast<uint32_t>(block);
@@ -128,9 +128,7 @@ int cmd_unpack(int argc, char** argv) {
   Common c;
   Args args("unpack", "The original bytes of what pack wrote; the SHA-256 of every file is checked before it appears.",
             {"zeroulp unpack packed models/again", "zeroulp unpack small.safetensors model.safetensors"});
-  args.positional("SOURCE", c.source, "a packed folder or .safetensors file");
-  args.positional("TARGET", c.target, "the folder or file to write");
-  c.bind(args);
+  c.bind(args, "a packed folder or .safetensors file");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   return run("unpack", c, codec::unpack);
 }

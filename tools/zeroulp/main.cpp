@@ -39,7 +39,7 @@ constexpr Verb kVerbs[] = {
     {"info", cmd_info, "what is in a model folder, a safetensors file or a GGUF file"},
     {"pack", cmd_pack, "a checkpoint without loss in fewer bytes; opens directly as it is"},
     {"unpack", cmd_unpack, "the original bytes of a packed checkpoint"},
-    {"transfer", cmd_transfer, "a cache from process to process, raw and coded: where the codec pays"},
+    {"bench", cmd_bench, "measurements: the codec beside a copy, a cache from process to process"},
     {"tokenize", cmd_tokenize, "text to token ids as Hugging Face's tokenizers gives them, and back"},
 };
 

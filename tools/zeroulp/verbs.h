@@ -4,6 +4,9 @@
 namespace zeroulp::cli {
 
 int cmd_cases(int argc, char** argv);
+int cmd_bench(int argc, char** argv);
+int cmd_bench_codec(int argc, char** argv);
+int cmd_bench_transfer(int argc, char** argv);
 int cmd_diff(int argc, char** argv);
 int cmd_digest(int argc, char** argv);
 int cmd_verify(int argc, char** argv);
@@ -18,6 +21,5 @@ int cmd_peers(int argc, char** argv);
 int cmd_unpack(int argc, char** argv);
 int cmd_run(int argc, char** argv);
 int cmd_tokenize(int argc, char** argv);
-int cmd_transfer(int argc, char** argv);
 
 }  // namespace zeroulp::cli

@@ -16,16 +16,6 @@ namespace {
 using codec::FrameOptions;
 using codec::Link;
 
-// All BF16 tensors of a file, one behind the other.
-Result<std::vector<std::byte>> bf16_of(const std::string& path) {
-  ZU_TRY_ASSIGN(const io::SafetensorsFile file, codec::open_safetensors(path));
-  std::vector<std::byte> bytes;
-  for (const io::TensorInfo& t : file.tensors())
-    if (t.dtype == Dtype::kBF16) bytes.insert(bytes.end(), file.data(t).begin(), file.data(t).end());
-  if (bytes.empty()) return bad_input(fmt::format("{}: holds no BF16 tensor", path));
-  return bytes;
-}
-
 double seconds_of(const auto& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
@@ -55,38 +45,41 @@ Result<Speeds> measure(const codec::Kernels& kernels, const FrameOptions& o, std
 
 }  // namespace
 
-int cmd_transfer(int argc, char** argv) {
-  std::string path, level = "balanced", kernel;
+int cmd_bench_transfer(int argc, char** argv) {
+  std::string path, level = "balanced", kernel, json;
   std::vector<std::string> rates;
-  bool json = false;
-  Args args("transfer",
+  bool force = false;
+  double prefill = 0;
+  Args args("bench transfer",
             "Hands the BF16 tensors of a file (a KV cache, say) from one process to another, raw and coded, over TCP and shared memory slowed down to several rates; "
             "what arrives is compared. Says where coding pays and where it is left off.",
-            {"zeroulp transfer cache.safetensors", "zeroulp transfer cache.safetensors --rate 0.1 --rate 1 --level fast"});
+            {"zeroulp bench transfer cache.safetensors", "zeroulp bench transfer cache.safetensors --rate 0.1 --rate 1 --level fast"});
   args.positional("FILE", path, "a .safetensors file");
   args.option("--rate", rates, "GB/s of the link, 0 for unlimited; may be repeated (0.1, 0.25, 1, 0)");
   args.choice("--level", level, {"fast", "balanced", "rest"}, "as in pack");
   args.option("--kernel", kernel, "reference, avx2 or avx512_vbmi");
-  args.flag("--json", json, "the outcome as JSON");
+  args.option("--prefill", prefill, "seconds that the sender needs before the cache is there: adds the time to the first token, without the receiver's own step", 0, 1e6);
+  args.output("--json", json, "write the outcome as JSON; - for standard output");
+  args.force(force, "replace an existing JSON file");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   if (rates.empty()) rates = {"0.1", "0.25", "1", "0"};
 
-  report::Report report("transfer");
+  report::Report report("bench transfer");
   const auto kernels = codec::select_kernels(kernel, cpu_features());
-  if (!kernels) return fail("transfer", kernels.error());
-  const auto raw = bf16_of(path);
-  if (!raw) return fail("transfer", raw.error());
+  if (!kernels) return fail("bench transfer", kernels.error());
+  const auto raw = codec::bf16_tensors(path);
+  if (!raw) return fail("bench transfer", raw.error());
   codec::TransferOptions o;
   o.frame.type = codec::Type::kBF16;
   o.frame.level = *codec::level_from_name(level);
   const auto speeds = measure(**kernels, o.frame, *raw);
-  if (!speeds) return fail("transfer", speeds.error());
+  if (!speeds) return fail("bench transfer", speeds.error());
 
-  report::Table table({{"link"}, {"GB/s"}, {"raw s", report::Align::kRight}, {"coded s", report::Align::kRight}, {"faster", report::Align::kRight}, {"formula", report::Align::kRight}, {"codec"}});
+  report::Table table({{"link"}, {"GB/s"}, {"raw s", report::Align::kRight}, {"coded s", report::Align::kRight}, {"faster", report::Align::kRight}, {"formula", report::Align::kRight}, {"first token, raw s", report::Align::kRight}, {"coded s", report::Align::kRight}, {"codec"}});
   for (const std::string& text : rates) {
     char* end = nullptr;
     const double rate = std::strtod(text.c_str(), &end);
-    if (text.empty() || *end != '\0' || !(rate >= 0)) return fail("transfer", usage_error(fmt::format("--rate {} is no rate in GB/s", text)));
+    if (text.empty() || *end != '\0' || !(rate >= 0)) return fail("bench transfer", usage_error(fmt::format("--rate {} is no rate in GB/s", text)));
     for (const Link link : {Link::kTcp, Link::kSharedMemory}) {
       double seconds[2];
       for (const bool coded : {false, true}) {
@@ -94,14 +87,14 @@ int cmd_transfer(int argc, char** argv) {
         o.coded = coded;
         o.bytes_per_second = rate * 1e9;
         const auto r = codec::transfer(**kernels, o, *raw);
-        if (!r) return fail("transfer", r.error());
+        if (!r) return fail("bench transfer", r.error());
         seconds[coded] = r->seconds;
       }
       const double formula = rate == 0 ? 0 : codec::speedup(rate * 1e9, speeds->ratio, speeds->encode, speeds->decode);
       const bool on = rate != 0 && formula > 1;
       table.row({link == Link::kTcp ? "TCP" : "shared memory", rate == 0 ? "unlimited" : text, fmt::format("{:.3f}", seconds[0]), fmt::format("{:.3f}", seconds[1]),
-                 fmt::format("{:.2f}", seconds[0] / seconds[1]), rate == 0 ? "" : fmt::format("{:.2f}", formula), on ? "on" : "off"});
-      report.body["runs"].push_back({{"link", link == Link::kTcp ? "tcp" : "shared_memory"}, {"gb_per_s", rate}, {"raw_s", seconds[0]}, {"coded_s", seconds[1]}, {"formula", formula}, {"codec_on", on}});
+                 fmt::format("{:.2f}", seconds[0] / seconds[1]), rate == 0 ? "" : fmt::format("{:.2f}", formula), prefill == 0 ? "" : fmt::format("{:.3f}", prefill + seconds[0]), prefill == 0 ? "" : fmt::format("{:.3f}", prefill + seconds[1]), on ? "on" : "off"});
+      report.body["runs"].push_back({{"link", link == Link::kTcp ? "tcp" : "shared_memory"}, {"gb_per_s", rate}, {"raw_s", seconds[0]}, {"coded_s", seconds[1]}, {"formula", formula}, {"codec_on", on}, {"first_token_raw_s", prefill + seconds[0]}, {"first_token_coded_s", prefill + seconds[1]}});
     }
   }
   report.body["file"] = path;
@@ -111,10 +104,9 @@ int cmd_transfer(int argc, char** argv) {
   report.body["ratio"] = speeds->ratio;
   report.body["encode_gb_per_s"] = speeds->encode / 1e9;
   report.body["decode_gb_per_s"] = speeds->decode / 1e9;
-  if (json) {
-    if (const Status s = report.write("-", false); !s) return fail("transfer", s.error());
-    return 0;
-  }
+  if (!json.empty())
+    if (const Status s = report.write(json, force); !s) return fail("bench transfer", s.error());
+  if (json == "-") return 0;
   fmt::print("{}\n{} bytes, ratio {:.4f}, one thread encodes {:.2f} and decodes {:.2f} GB/s ({}). Coding pays below {:.2f} GB/s; above, it is left off.\n", table.text(), raw->size(), speeds->ratio,
              speeds->encode / 1e9, speeds->decode / 1e9, (*kernels)->name, std::min(speeds->encode, speeds->decode) / 1e9);
   return 0;
