@@ -69,8 +69,12 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   ZU_TRY_ASSIGN(const io::Json config, io::read_json_file(config_path, kSmallJson));
   ZU_TRY_ASSIGN(const auto generation, optional_json(folder / "generation_config.json", kSmallJson));
   ZU_TRY_ASSIGN(out.config_, parse_config(config, generation ? &*generation : nullptr, config_path.string()));
+  ZU_TRY_ASSIGN(out.compressed_, parse_compressed_tensors(config, config_path.string()));
   ZU_TRY_ASSIGN(out.files_, TensorFiles::open(folder));
   out.notes_ = out.files_.notes();
+  if (out.compressed_)
+    out.notes_.push_back(fmt::format("{}: its linears are int8 already: what their rounding lost is not here. Profile w8a8-free keeps their codes and scales; for any "
+                                     "other, give the original weights", folder.string()));
   ZU_TRY(out.check_tensors());
   ZU_TRY(out.check_head());
   ZU_TRY(out.add_tokenizer_stop_tokens());
@@ -88,6 +92,16 @@ Status Checkpoint::check_tensors() {
     } else if (place->tensor->shape != e.shape) {
       misshapen.push_back(fmt::format("{} is [{}] and should be [{}]", e.name, fmt::join(place->tensor->shape, ", "),
                                       fmt::join(e.shape, ", ")));
+    } else if (is_integer(e.name)) {
+      const std::string scale = e.name.substr(0, e.name.size() - kWeightSuffix.size()) + std::string(kWeightScaleSuffix);
+      known.emplace(scale, true);
+      const auto scales = files_.find(scale);
+      if (place->tensor->dtype != Dtype::kI8)
+        mistyped.push_back(fmt::format("{} is {}, and I8 by quantization_config", e.name, dtype_name(place->tensor->dtype)));
+      else if (!scales)
+        missing.push_back(scale);
+      else if (scales->tensor->elements() != e.shape[0] || !is_float(scales->tensor->dtype))
+        misshapen.push_back(fmt::format("{} is {} [{}] and should be {} floats", scale, dtype_name(scales->tensor->dtype), fmt::join(scales->tensor->shape, ", "), e.shape[0]));
     } else if (!is_float(place->tensor->dtype)) {
       mistyped.push_back(fmt::format("{} is {}", e.name, dtype_name(place->tensor->dtype)));
     }
@@ -112,9 +126,29 @@ Status Checkpoint::check_tensors() {
                                only_head ? "; set tie_word_embeddings to true if the embedding is the head" : ""));
 }
 
+bool Checkpoint::is_integer(std::string_view name) const {
+  return compressed_ && name.ends_with(kWeightSuffix) && compressed_->quantises(name.substr(0, name.size() - kWeightSuffix.size()));
+}
+
+Result<std::optional<Checkpoint::IntegerWeights>> Checkpoint::integers(std::string_view name) const {
+  if (!is_integer(name)) return std::optional<IntegerWeights>();
+  const auto codes = files_.find(name);
+  const std::string scale_name = std::string(name.substr(0, name.size() - kWeightSuffix.size())) + std::string(kWeightScaleSuffix);
+  const auto scales = files_.find(scale_name);
+  ZU_CHECK(codes && scales);
+  IntegerWeights out{reinterpret_cast<const int8_t*>(codes->file->data(*codes->tensor).data()), {}};
+  const std::byte* data = scales->file->data(*scales->tensor).data();
+  for (int64_t i = 0; i < scales->tensor->elements(); ++i) {
+    out.scales.push_back(element(scales->tensor->dtype, data, static_cast<size_t>(i)));
+    if (!(out.scales.back() > 0) || !num::is_finite(out.scales.back()))
+      return bad_input(fmt::format("{}: tensor {} holds {} at element {}; a scale is a finite number above zero", scales->file->path().string(), in_quotes(scale_name), out.scales.back(), i));
+  }
+  return std::optional<IntegerWeights>(std::move(out));
+}
+
 Status Checkpoint::check_head() {
   const auto head = files_.find(kHeadName);
-  if (!config_.tied_head || !head) return {};
+  if (!config_.tied_head || !head || is_integer(kHeadName)) return {};
   const auto embedding = files_.find(kEmbeddingName);
   const auto a = head->file->data(*head->tensor), b = embedding->file->data(*embedding->tensor);
   const bool equal =
@@ -157,6 +191,7 @@ const io::TensorInfo* Checkpoint::find(std::string_view name) const {
 
 Result<std::vector<float>> Checkpoint::floats(std::string_view name) const {
   const auto place = files_.find(name);
+  if (place && is_integer(name)) return float_rows(name, 0, place->tensor->shape[0]);
   ZU_CHECK(place && is_float(place->tensor->dtype));
   const std::byte* data = place->file->data(*place->tensor).data();
   std::vector<float> out(static_cast<size_t>(place->tensor->elements()));
@@ -182,7 +217,17 @@ Result<std::vector<uint16_t>> Checkpoint::bf16(std::string_view name) const {
 
 Result<std::vector<float>> Checkpoint::float_rows(std::string_view name, int64_t begin, int64_t end) const {
   const auto place = files_.find(name);
-  ZU_CHECK(place && is_float(place->tensor->dtype) && place->tensor->shape.size() == 2);
+  ZU_CHECK(place && place->tensor->shape.size() == 2);
+  ZU_TRY_ASSIGN(const auto integer, integers(name));
+  if (integer) {
+    const int64_t k = place->tensor->shape[1];
+    std::vector<float> out;
+    out.reserve(static_cast<size_t>((end - begin) * k));
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t i = 0; i < k; ++i) out.push_back(static_cast<float>(integer->codes[row * k + i]) * integer->scales[static_cast<size_t>(row)]);
+    return out;
+  }
+  ZU_CHECK(is_float(place->tensor->dtype));
   ZU_CHECK(0 <= begin && begin <= end && end <= place->tensor->shape[0]);
   const auto columns = static_cast<size_t>(place->tensor->shape[1]);
   const size_t first = static_cast<size_t>(begin) * columns;

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "io/safetensors.h"
+#include "model/compressed_tensors.h"
 #include "model/config.h"
 
 namespace zeroulp::model {
@@ -57,6 +58,15 @@ class Checkpoint {
   const io::TensorInfo* find(std::string_view name) const;
   const TensorFiles& files() const { return files_; }
 
+  // int8 codes with a scale per row, of a compressed-tensors checkpoint; floats() and float_rows() give code * scale, rounded once.
+  struct IntegerWeights {
+    const int8_t* codes;        // [n, k], -128 to 127
+    std::vector<float> scales;  // [n]
+  };
+  bool is_compressed() const { return compressed_.has_value(); }
+  // Nothing if the tensor is not of that kind. A scale that is not a finite number above zero is refused.
+  Result<std::optional<IntegerWeights>> integers(std::string_view name) const;
+
   // The values of a BF16, F16 or F32 tensor: exact as float, rounded to nearest even as BF16 bits (BF16 tensors come as they are).
   // NaN and infinity, also by rounding, are refused naming the tensor and the element.
   Result<std::vector<float>> floats(std::string_view name) const;
@@ -66,11 +76,13 @@ class Checkpoint {
 
  private:
   Status check_tensors();
+  bool is_integer(std::string_view name) const;
   Status check_head();
   Status add_tokenizer_stop_tokens();
 
   std::filesystem::path folder_;
   ModelConfig config_;
+  std::optional<CompressedTensors> compressed_;
   TensorFiles files_;
   std::vector<std::string> notes_;
 };

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "io/fields.h"
+#include "model/compressed_tensors.h"
 #include "model/rope.h"
 
 namespace zeroulp::model {
@@ -58,8 +59,7 @@ Status refuse_unmodelled(const Fields& keys) {
   ZU_TRY_ASSIGN(const std::string act, keys.string("hidden_act"));
   if (act != "silu" && act != "swish")
     return keys.error("hidden_act", fmt::format("{} is not supported; silu is", in_quotes(act)));
-  if (keys.has("quantization_config"))
-    return keys.error("quantization_config", "the weights are quantised already; give the BF16, F16 or F32 model");
+  ZU_TRY(parse_compressed_tensors(keys.json(), keys.name()));
   if (keys.has("partial_rotary_factor")) {
     ZU_TRY_ASSIGN(const double share, keys.positive("partial_rotary_factor", 1.0));
     if (share != 1.0) return keys.error("partial_rotary_factor", "only 1 is supported");

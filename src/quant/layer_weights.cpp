@@ -24,6 +24,8 @@ std::vector<uint16_t> repeated(const std::vector<uint16_t>& weights, int64_t hea
 
 }  // namespace
 
+std::string weight_name(int64_t layer, LinearRole role) { return model::layer_tensor_name(layer, hugging_face_part(role, ".weight")); }
+
 std::string linear_name(int64_t layer, LinearRole role) {
   return fmt::format("layers.{}.{}", layer, model::kLinearNames[static_cast<int>(role)]);
 }

@@ -31,6 +31,9 @@ struct FloatLayer {
 
 Result<FloatLayer> load_layer(const model::Checkpoint& checkpoint, int64_t layer);
 
+// Hugging Face's name of a linear's weights.
+std::string weight_name(int64_t layer, model::LinearRole role);
+
 // "layers.N.q_proj".
 std::string linear_name(int64_t layer, model::LinearRole role);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/interrupt.h"
@@ -77,10 +78,40 @@ class Converter {
   Status add_table(model::TensorMap& tensors, const std::string& name, const char* source, num::ScaleRule rule) {
     FloatLinear table;
     table.n = config_.vocab, table.k = config_.hidden;
+    if (keeps_integers()) {
+      ZU_TRY_ASSIGN(std::optional<CodedLinear> kept, kept_codes(source));
+      if (kept) {
+        add_linear(tensors, name, *kept);
+        return {};
+      }
+    }
     ZU_TRY_ASSIGN(table.weights, checkpoint_.floats(source));
     ZU_TRY_ASSIGN(const CodedLinear coded, round_linear(table, rule, source, pool_));
     add_linear(tensors, name, coded);
     return {};
+  }
+
+  // Codes and scales of an int8 checkpoint pass unchanged where nothing asks for others.
+  bool keeps_integers() const {
+    return checkpoint_.is_compressed() && job_.options.rule == num::ScaleRule::kFree && job_.calibration.tokens.empty() && !job_.options.absorb;
+  }
+
+  // Without bias. The contract has no code -128: it becomes -127, and is counted.
+  Result<std::optional<CodedLinear>> kept_codes(const std::string& name) {
+    ZU_TRY_ASSIGN(auto integers, checkpoint_.integers(name));
+    if (!integers) return std::optional<CodedLinear>();
+    const std::vector<int64_t>& shape = checkpoint_.find(name)->shape;
+    CodedLinear out{shape[0], shape[1], {integers->codes, integers->codes + shape[0] * shape[1]}, std::move(integers->scales), {}};
+    for (int64_t row = 0; row < out.n; ++row) {
+      int8_t* codes = out.codes.data() + row * out.k;
+      outcome_.codes_saturated += std::count(codes, codes + out.k, int8_t{-128});
+      std::replace(codes, codes + out.k, int8_t{-128}, int8_t{-127});
+      float& scale = out.scales[static_cast<size_t>(row)];
+      if (std::all_of(codes, codes + out.k, [](int8_t c) { return c == 0; })) scale = 1.0f;
+      if (!(scale >= 0x1p-40f && scale <= 0x1p8f))
+        return bad_input(fmt::format("{}: output channel {} has the scale {}; the contract's lie in 2^-40 to 2^8", name, row, scale));
+    }
+    return std::optional<CodedLinear>(std::move(out));
   }
 
   Status convert_by_rounding(PartialFolder& partial) {
@@ -88,7 +119,13 @@ class Converter {
       ZU_TRY(before_layer("quantising", layer));
       ZU_TRY_ASSIGN(FloatLayer floats, load_layer(checkpoint_, layer));
       if (job_.options.absorb) absorb_mantissas(floats, config_);
-      ZU_TRY_ASSIGN(const LayerCodes codes, round_layer(std::move(floats), job_.options, layer, pool_));
+      ZU_TRY_ASSIGN(LayerCodes codes, round_layer(std::move(floats), job_.options, layer, pool_));
+      for (int r = 0; keeps_integers() && r < model::kLinearsPerLayer; ++r) {
+        ZU_TRY_ASSIGN(std::optional<CodedLinear> kept, kept_codes(weight_name(layer, static_cast<model::LinearRole>(r))));
+        if (!kept) continue;
+        kept->bias = std::move(codes.linears[r].bias);
+        codes.linears[r] = std::move(*kept);
+      }
       ZU_TRY(save_layer(partial, layer, codes));
     }
     return {};

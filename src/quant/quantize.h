@@ -30,6 +30,7 @@ struct Outcome {
   std::string profile;  // the container's
   int64_t weight_bytes = 0;
   int64_t layers_resumed = 0;  // taken over from an interrupted conversion
+  int64_t codes_saturated = 0; // of an int8 checkpoint: codes of -128, which became -127
   io::Json width_choice;       // what --budget measured; null without it
 };
 

@@ -119,6 +119,7 @@ void print_outcome(const Options& o, const quant::Job& job, const quant::Outcome
     report.body["profile"] = outcome.profile;
     report.body["identity"] = outcome.identity;
     report.body["weight_bytes"] = outcome.weight_bytes;
+    report.body["codes_saturated"] = outcome.codes_saturated;
     report.body["layers_resumed"] = outcome.layers_resumed;
     report.body["width_choice"] = outcome.width_choice;
     fmt::print("{}", report::json_text(report.finished()));
@@ -130,6 +131,8 @@ void print_outcome(const Options& o, const quant::Job& job, const quant::Outcome
                100 * share("multiply_adds_8") / share("multiply_adds"), share("kl"), outcome.width_choice["tokens"].get<int64_t>(),
                share("kl_all_15"));
   }
+  if (outcome.codes_saturated > 0)
+    fmt::print("{} codes of -128 became -127: the contract has no -128\n", outcome.codes_saturated);
   fmt::print("{}: {}, {:.1f} MB, identity {}\n", o.out, outcome.profile, static_cast<double>(outcome.weight_bytes) / 1e6, outcome.identity);
 }
 

@@ -35,6 +35,7 @@ constexpr Verb kVerbs[] = {
     {"doctor", cmd_doctor, "what can run on this machine, and why the rest cannot"},
     {"quality", cmd_quality, "perplexity of a model on a text, and how far it is from a reference"},
     {"quantize", cmd_quantize, "a Hugging Face model to an integer model under the contract"},
+    {"export", cmd_export, "a quantised model as a compressed-tensors checkpoint"},
     {"import", cmd_import, "a GGUF file as a BF16 Hugging Face folder"},
     {"info", cmd_info, "what is in a model folder, a safetensors file or a GGUF file"},
     {"pack", cmd_pack, "a checkpoint without loss in fewer bytes; opens directly as it is"},

@@ -14,6 +14,7 @@ int cmd_doctor(int argc, char** argv);
 int cmd_faults(int argc, char** argv);
 int cmd_quality(int argc, char** argv);
 int cmd_quantize(int argc, char** argv);
+int cmd_export(int argc, char** argv);
 int cmd_import(int argc, char** argv);
 int cmd_info(int argc, char** argv);
 int cmd_pack(int argc, char** argv);
