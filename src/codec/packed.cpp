@@ -238,8 +238,14 @@ Status treat(Run& run, bool packing, const fs::path& from, const fs::path& to, b
 Result<std::vector<fs::path>> files_of(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code ec;
-  for (auto it = fs::recursive_directory_iterator(folder, ec); !ec && it != fs::recursive_directory_iterator(); it.increment(ec))
-    if (it->is_regular_file()) files.push_back(it->path());
+  for (auto it = fs::recursive_directory_iterator(folder, ec); !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
+    std::error_code gone;
+    if (it->is_regular_file(gone)) {
+      files.push_back(it->path());
+    } else if (it->is_symlink(gone) || !it->is_directory(gone)) {  // it would be missing from the copy without a word
+      return bad_input(fmt::format("{}: is a link to a folder or to nothing, a pipe or a device, which cannot be copied; remove it", it->path().string()));
+    }
+  }
   if (ec) return bad_input(fmt::format("{}: cannot be read: {}", folder.string(), ec.message()));
   std::sort(files.begin(), files.end());
   return files;
@@ -263,7 +269,7 @@ Result<PackReport> convert(const fs::path& source, const fs::path& target, const
     ZU_TRY(treat(run, packing, f, to, false));
   }
   if (run.report.files == 0)
-    return bad_input(fmt::format("{}: holds no {} safetensors file", source.string(), packing ? "" : "packed"));
+    return bad_input(fmt::format("{}: holds no {}safetensors file", source.string(), packing ? "" : "packed "));
   ZU_TRY(folder.commit());
   return std::move(run.report);
 }

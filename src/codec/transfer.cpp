@@ -21,6 +21,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/interrupt.h"
 #include "num/digest.h"
 
 namespace zeroulp::codec {
@@ -127,13 +128,24 @@ class Throttle {
       const size_t n = std::min(kPiece, bytes - at);
       if (!to.put(from + at, n)) return false;
       sent_ += n;
-      if (rate_ > 0) std::this_thread::sleep_until(start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(static_cast<double>(sent_) / rate_)));
+      if (rate_ > 0 && !hold_back()) return false;
     }
     return true;
   }
   uint64_t sent() const { return sent_; }
 
  private:
+  // False when Ctrl-C ends the wait.
+  bool hold_back() const {
+    constexpr double kLook = 0.05;  // seconds between looks for Ctrl-C
+    for (;;) {
+      const double left = static_cast<double>(sent_) / rate_ - std::chrono::duration<double>(Clock::now() - start_).count();
+      if (left <= 0) return true;
+      if (interrupt_requested()) return false;
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kLook)));
+    }
+  }
+
   const double rate_;
   const Clock::time_point start_;
   uint64_t sent_ = 0;
@@ -232,6 +244,7 @@ Status send_all(const Kernels& kernels, const TransferOptions& o, std::span<cons
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   result.sent_bytes = throttle.sent();
   if (!problem.empty()) return usage_error(problem);
+  if (interrupt_requested()) return interrupted();
   if (!alive) return unavailable("transfer: the receiving process ended early");
   if (got != expected) return answer_is_no("transfer: the receiver holds other bytes than were sent");
   return {};

@@ -113,7 +113,7 @@ int cmd_pack(int argc, char** argv) {
   Args args("pack",
             "Packs a safetensors file, or those of a folder, without loss (docs/codec.md). Other files of a folder are copied. A packed folder opens "
             "wherever a model folder does.",
-            {"zeroulp pack models/smollm2 packed", "zeroulp pack cache.safetensors small.safetensors --channels --level rest --block 65536", "zeroulp run packed --prompt \"What is an ulp?\""});
+            {"zeroulp pack models/smollm2-w8a15 packed", "zeroulp pack cache.safetensors small.safetensors --channels --level rest --block 65536", "zeroulp run packed --prompt \"What is an ulp?\""});
   c.bind(args, "a model folder or a .safetensors file");
   args.choice("--level", level, {"fast", "balanced", "rest"}, "fast: 4-bit exponent codes; balanced: the best of five codes per block; rest: entropy coding too, slower");
   args.option("--block", block, "bytes per block, the unit of random access", 256, 262144);
