@@ -49,16 +49,27 @@ TEST(Packed, AFolderComesBackByteForByteAtEveryLevel) {
       o.threads = threads;
       o.block_bytes = 4096;
       o.channels = threads == 3;
-      o.force = true;
-      auto packed = pack(source, tmp.path() / "packed", o);
+      const std::string run = std::to_string(static_cast<int>(level)) + "-" + std::to_string(threads);
+      const fs::path small = tmp.path() / ("packed-" + run), again = tmp.path() / ("back-" + run);
+      auto packed = pack(source, small, o);
       ASSERT_TRUE(packed) << packed.error().text;
       EXPECT_EQ(packed->files, 1u);
       EXPECT_EQ(packed->copied, 2u);
       EXPECT_LT(packed->bytes_out, packed->bytes_in);
-      auto back = unpack(tmp.path() / "packed", tmp.path() / "back", o);
+      auto back = unpack(small, again, o);
       ASSERT_TRUE(back) << back.error().text;
-      for (const char* name : {"model.safetensors", "config.json", "sub/note.txt"}) EXPECT_EQ(read(tmp.path() / "back" / name), read(source / name)) << name;
+      for (const char* name : {"model.safetensors", "config.json", "sub/note.txt"}) EXPECT_EQ(read(again / name), read(source / name)) << name;
     }
+}
+
+TEST(Packed, WhatCannotBeCopiedIsNotLeftOut) {
+  const TemporaryFolder tmp;
+  const fs::path source = make_source(tmp);
+  fs::create_directory_symlink(source / "sub", source / "link");
+  const auto packed = pack(source, tmp.path() / "packed", {});
+  ASSERT_FALSE(packed);
+  EXPECT_NE(packed.error().text.find("cannot be copied"), std::string::npos) << packed.error().text;
+  EXPECT_FALSE(fs::exists(tmp.path() / "packed"));
 }
 
 TEST(Packed, OpensLikeTheOriginal) {

@@ -54,7 +54,7 @@ Prompt batch_prompt(const std::string& line, std::string where) {
 
 // One prompt, or with --batch one to a line that is not empty.
 Result<std::vector<Prompt>> read_prompts(const Options& o) {
-  if (o.file.empty() && o.batch_file.empty()) return std::vector<Prompt>{{o.prompt, o.prompt.empty() ? "--load-kv" : "--prompt", {}}};
+  if (o.file.empty() && o.batch_file.empty()) return std::vector<Prompt>{{o.prompt, o.prompt.empty() && !o.load_kv.empty() ? "--load-kv" : "--prompt", {}}};
   const std::string& path = o.file.empty() ? o.batch_file : o.file;
   std::string text;
   if (path == "-") {
