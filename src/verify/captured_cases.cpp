@@ -2,28 +2,19 @@
 
 #include <fmt/format.h>
 
-#include "base/check.h"
 #include "base/fp_env.h"
 #include "cases/record.h"
 #include "engine/engine.h"
+#include "ops/fastest.h"
 
 namespace zeroulp::verify {
 namespace {
-
-const ops::Kernels& fastest() {
-  static const ops::Kernels kernels = [] {
-    auto k = ops::select_kernels("", cpu_features());
-    ZU_CHECK(k.has_value());
-    return *k;
-  }();
-  return kernels;
-}
 
 // Records what it is given, then computes.
 template <auto kRecord, auto kMember, class Args>
 void tapped(Args& args) {
   kRecord(args);
-  (fastest().*kMember).run(args);
+  (ops::fastest_kernels().*kMember).run(args);
 }
 
 // A position's key and value, as rows of their own.

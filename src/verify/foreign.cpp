@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/check.h"
 #include "num/bits.h"
+#include "ops/fastest.h"
 
 namespace zeroulp::verify {
 
@@ -17,22 +17,13 @@ using ops::linear_s8::Output;
 
 namespace {
 
-const ops::Kernels& fastest() {
-  static const ops::Kernels kernels = [] {
-    auto k = ops::select_kernels("", cpu_features());
-    ZU_CHECK(k.has_value());
-    return *k;
-  }();
-  return kernels;
-}
-
 std::span<const int64_t> exact_sums(Args a) {
   thread_local std::vector<int64_t> sums;
   sums.resize(static_cast<size_t>(a.rows * a.n));
   a.output = Output::kPartial;
   a.y = sums.data();
   a.y_stride = a.n;
-  fastest().linear_s8.run(a);
+  ops::fastest_kernels().linear_s8.run(a);
   return sums;
 }
 
@@ -97,7 +88,7 @@ class OrderComparer {
     codes_.resize(static_cast<size_t>(rows * l.k));
     scales_.resize(static_cast<size_t>(rows));
     faults_.assign(static_cast<size_t>(rows), 0);
-    fastest().quant_rows.run({x, l.k, rows, l.k, 8, num::kLinearRange, nullptr, codes_.data(), l.k, scales_.data(), faults_.data()});
+    ops::fastest_kernels().quant_rows.run({x, l.k, rows, l.k, 8, num::kLinearRange, nullptr, codes_.data(), l.k, scales_.data(), faults_.data()});
     const Args a{codes_.data(), l.k, scales_.data(), rows, l.k, 8, l.codes, l.k, l.n, l.scales, l.bias, Output::kBf16, nullptr, l.n};
     const size_t biased = l.bias ? 1 : 0;
     on_cpu(a, (out_.*histograms)[biased]);

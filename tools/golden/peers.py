@@ -177,16 +177,16 @@ def ggml(out, source):
 
 def load_sglang(root):
     """The two files of kernels, with stand-ins for what else they import."""
-    def stub(name, **content):
+    def stand_in(name, **content):
         module = types.ModuleType(name)
         module.__dict__.update(content)
         module.__path__ = []
         sys.modules[name] = module
 
     for name in ("sglang", "sglang.srt", "sglang.srt.layers", "sglang.srt.layers.quantization"):
-        stub(name)
-    stub("sgl_kernel", sgl_per_token_group_quant_8bit=None, sgl_per_token_group_quant_int8=None)
-    stub("sglang.srt.utils", get_device_name=lambda: "none", is_cuda=lambda: True)
+        stand_in(name)
+    stand_in("sgl_kernel", sgl_per_token_group_quant_8bit=None, sgl_per_token_group_quant_int8=None)
+    stand_in("sglang.srt.utils", get_device_name=lambda: "none", is_cuda=lambda: True)
     folder = pathlib.Path(root) / "sglang/srt/layers/quantization"
     spec = importlib.util.spec_from_file_location("sglang_int8_kernel", folder / "int8_kernel.py")
     int8 = importlib.util.module_from_spec(spec)
