@@ -4,10 +4,10 @@
 //   family kernel digest          of the seeded tiny models' logits
 //   family/profile - identity     of the tiny checkpoints of the folder TINY, converted with calibration
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <filesystem>
 
+#include "base/scratch_folder.h"
 #include "quant/quantize.h"
 #include "verify/tiny.h"
 
@@ -61,11 +61,10 @@ Status print_conversions(const fs::path& tiny, const fs::path& scratch) {
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
-  std::string scratch = (fs::temp_directory_path() / "zeroulp-probe-XXXXXX").string();
-  if (::mkdtemp(scratch.data()) == nullptr) return 3;
+  const ScratchFolder scratch;
+  if (!scratch.made()) return 3;
   Status status = print_digests();
-  if (status) status = print_conversions(argv[1], scratch);
-  fs::remove_all(scratch);
+  if (status) status = print_conversions(argv[1], scratch.path());
   if (!status) fmt::print(stderr, "digest_probe: {}\n", status.error().text);
   return status ? 0 : static_cast<int>(status.error().code);
 }

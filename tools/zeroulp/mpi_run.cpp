@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/scratch_folder.h"
 #include "engine/mpi_exchange.h"
 #include "io/json.h"
 #include "report/json.h"
@@ -20,22 +21,6 @@ extern char** environ;
 namespace zeroulp::cli {
 namespace fs = std::filesystem;
 namespace {
-
-// A folder of its own for the two files, removed at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() : path_((fs::temp_directory_path() / "zeroulp-mpi-XXXXXX").string()) { made_ = ::mkdtemp(path_.data()) != nullptr; }
-  ~ScratchFolder() {
-    std::error_code ec;
-    if (made_) fs::remove_all(path_, ec);
-  }
-  bool made() const { return made_; }
-  std::string file(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-  bool made_ = false;
-};
 
 // Runs a command and gives its exit code; its output joins our standard error.
 int run_command(const std::vector<std::string>& words) {
@@ -75,7 +60,7 @@ std::string why_no_mpi() {
 Result<verify::DigestLog> digest_under_mpi(const std::string& model_folder, const verify::Workload& workload, int ranks) {
   const ScratchFolder scratch;
   if (!scratch.made()) return unavailable("cannot make a temporary folder for the MPI run");
-  const std::string input = scratch.file("workload.json"), output = scratch.file("log.json");
+  const std::string input = (scratch.path() / "workload.json").string(), output = (scratch.path() / "log.json").string();
   ZU_TRY(report::write_output(input, workload_to_json(workload).dump(), false));
   std::error_code ec;
   const std::string self = fs::read_symlink("/proc/self/exe", ec).string();
