@@ -105,29 +105,31 @@ void for_each_op(const Visit& visit) {
   visit("silu_mul", silu_mul::cases, silu_mul::reference, silu_mul::variants(), silu_mul::device_variants());
 }
 
+bool asked(std::string_view op, std::span<const std::string> only) { return only.empty() || std::find(only.begin(), only.end(), op) != only.end(); }
+
 void append(std::vector<Outcome>& all, std::vector<Outcome> more) {
   for (Outcome& outcome : more) all.push_back(std::move(outcome));
 }
 
 }  // namespace
 
-std::vector<Outcome> run_all(const CpuFeatures& cpu, const std::function<void(std::string_view op)>& progress) {
+std::vector<Outcome> run_all(const CpuFeatures& cpu, const std::function<void(std::string_view op)>& progress, std::span<const std::string> only) {
   const FpEnvScope fp_env;
   std::vector<Outcome> all;
   for_each_op([&]<class Fn>(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>> variants, auto) {
-    if (interrupt_requested()) return;  // the caller asks too, and takes no verdict from a part
+    if (!asked(op, only) || interrupt_requested()) return;  // the caller asks too, and takes no verdict from a part
     if (progress) progress(op);
     append(all, run(op, cases, reference, variants, cpu));
   });
   return all;
 }
 
-std::vector<Outcome> run_all_on_device(int index, const std::function<void(std::string_view op)>& progress) {
+std::vector<Outcome> run_all_on_device(int index, const std::function<void(std::string_view op)>& progress, std::span<const std::string> only) {
   const FpEnvScope fp_env;
   const Status usable = device::use(index);
   std::vector<Outcome> all;
   for_each_op([&]<class Fn>(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>>, auto on_device) {
-    if (interrupt_requested()) return;  // the caller asks too, and takes no verdict from a part
+    if (!asked(op, only) || interrupt_requested()) return;  // the caller asks too, and takes no verdict from a part
     if (progress) progress(op);
     std::vector<Candidate<Fn>> candidates;
     for (const auto& v : on_device)
@@ -137,7 +139,7 @@ std::vector<Outcome> run_all_on_device(int index, const std::function<void(std::
   return all;
 }
 
-Verdict verdict(const std::vector<Outcome>& outcomes) {
+Verdict verdict(const std::vector<Outcome>& outcomes, std::span<const std::string> only) {
   Verdict v;
   std::vector<std::string> compared;
   for (const Outcome& o : outcomes) {
@@ -145,7 +147,7 @@ Verdict verdict(const std::vector<Outcome>& outcomes) {
     if (o.variant != kReference && o.skipped.empty() && o.elements > 0) compared.push_back(o.op);
   }
   for (const std::string_view op : kOps)
-    if (std::find(compared.begin(), compared.end(), op) == compared.end()) v.ops_not_compared.emplace_back(op);
+    if (asked(op, only) && std::find(compared.begin(), compared.end(), op) == compared.end()) v.ops_not_compared.emplace_back(op);
   return v;
 }
 

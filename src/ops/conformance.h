@@ -158,17 +158,19 @@ std::vector<Outcome> run(std::string_view op, Cases<Fn>* cases, Fn* reference, s
 inline constexpr std::string_view kOps[] = {"argmax",     "attention", "embedding", "linear_s8", "nll",
                                             "quant_rows", "residual",  "rmsnorm",   "rope",      "silu_mul"};
 
-// All of them. Runs under the contract's floating-point control. `progress` is told each op's name before it runs.
-std::vector<Outcome> run_all(const CpuFeatures& cpu, const std::function<void(std::string_view op)>& progress = {});
+// All of them, or those named in `only`. Runs under the contract's floating-point control. `progress` is told each op's name before it runs.
+std::vector<Outcome> run_all(const CpuFeatures& cpu, const std::function<void(std::string_view op)>& progress = {},
+                             std::span<const std::string> only = {});
 
 // The variants of a GPU against the same reference on the same cases; all are reported as skipped where there is no such GPU.
-std::vector<Outcome> run_all_on_device(int index, const std::function<void(std::string_view op)>& progress = {});
+std::vector<Outcome> run_all_on_device(int index, const std::function<void(std::string_view op)>& progress = {}, std::span<const std::string> only = {});
 
-// What run_all's outcomes say: a difference anywhere; and whether every op had at least one variant to compare with its reference.
+// What run_all's outcomes say: a difference anywhere; and whether every op (of `only`, when it names some) had at least one variant to compare
+// with its reference.
 struct Verdict {
   bool equal = true;
   std::vector<std::string> ops_not_compared;
 };
-Verdict verdict(const std::vector<Outcome>& outcomes);
+Verdict verdict(const std::vector<Outcome>& outcomes, std::span<const std::string> only = {});
 
 }  // namespace zeroulp::ops::conformance

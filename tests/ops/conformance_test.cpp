@@ -154,6 +154,15 @@ TEST(Conformance, AProcessorWithoutTheInstructionsSkipsAndSaysSo) {
   const Verdict v = verdict(outcomes);
   EXPECT_TRUE(v.equal);
   EXPECT_EQ(v.ops_not_compared.size(), std::size(kOps)) << "what was skipped was not compared";
+  const std::vector<std::string> only{"residual"};
+  EXPECT_EQ(verdict(outcomes, only).ops_not_compared, only) << "asked for and skipped is not compared either";
+}
+
+TEST(Conformance, OnlyTheOpsAskedForRun) {
+  const std::vector<std::string> only{"argmax"};
+  const std::vector<Outcome> outcomes = run_all(CpuFeatures{}, {}, only);
+  ASSERT_FALSE(outcomes.empty());
+  for (const Outcome& o : outcomes) EXPECT_EQ(o.op, "argmax");
 }
 
 }  // namespace

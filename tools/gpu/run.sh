@@ -171,13 +171,21 @@ part_sanitizer() {
   }
   local fused=$build/tests/device/device_fused_test code=0
   [[ -x $fused ]] || fused=$build/device_fused_test
-  {
-    compute-sanitizer --tool memcheck --error-exitcode 9 "$fused" --gtest_brief=1 || code=1
-    compute-sanitizer --tool racecheck --error-exitcode 9 "$fused" --gtest_brief=1 --gtest_filter='Fused.*' || code=1
-    compute-sanitizer --tool memcheck --error-exitcode 9 "$zeroulp" doctor --conformance --device cuda || code=1
-    compute-sanitizer --tool racecheck --error-exitcode 9 "$zeroulp" doctor --conformance --device cuda || code=1
-  } >"$out/sanitizer.txt" 2>&1
-  grep -E "SUMMARY|DIFFERS" "$out/sanitizer.txt"
+  # One process per tool and op: each works on one core most of the time.
+  local tool op log job jobs=()
+  mkdir -p "$out/sanitizer"
+  under() { compute-sanitizer --tool "$1" --error-exitcode 9 "${@:3}" >"$out/sanitizer/$1-$2.txt" 2>&1; }
+  for tool in memcheck racecheck; do
+    under "$tool" fused "$fused" --gtest_brief=1 --gtest_filter="$([[ $tool == racecheck ]] && echo 'Fused.*' || echo '*')" &
+    jobs+=($!)
+    for op in argmax attention embedding linear_s8 nll quant_rows residual rmsnorm rope silu_mul; do
+      under "$tool" "$op" "$zeroulp" doctor --conformance --device cuda --op "$op" &
+      jobs+=($!)
+    done
+  done
+  for job in "${jobs[@]}"; do wait "$job" || code=1; done
+  for log in "$out"/sanitizer/*.txt; do echo "$(basename "$log" .txt): $(grep -E "SUMMARY|DIFFERS" "$log" || echo "no summary")"; done >"$out/sanitizer.txt"
+  cat "$out/sanitizer.txt"
   return "$code"
 }
 

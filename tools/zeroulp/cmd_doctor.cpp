@@ -24,6 +24,7 @@ using ops::conformance::Outcome;
 
 struct Options {
   std::string kernel, json, device = "cpu";
+  std::vector<std::string> only;  // ops
   bool conformance = false, force = false;
 };
 
@@ -37,17 +38,20 @@ struct Findings {
 };
 
 // On a GPU when `gpu` is its index.
-std::vector<Outcome> run_suite(const CpuFeatures& cpu, int gpu) {
-  report::Progress progress("conformance", std::size(ops::conformance::kOps), "ops");
+std::vector<Outcome> run_suite(const CpuFeatures& cpu, int gpu, const std::vector<std::string>& only) {
+  report::Progress progress("conformance", only.empty() ? std::size(ops::conformance::kOps) : only.size(), "ops");
   uint64_t begun = 0;
   const auto tell = [&](std::string_view op) {
     progress.set(begun++);
     progress.detail(std::string(op));
   };
-  return gpu < 0 ? ops::conformance::run_all(cpu, tell) : ops::conformance::run_all_on_device(gpu, tell);
+  return gpu < 0 ? ops::conformance::run_all(cpu, tell, only) : ops::conformance::run_all_on_device(gpu, tell, only);
 }
 
 Result<Findings> examine(const Options& o) {
+  for (const std::string& op : o.only)
+    if (std::find(std::begin(ops::conformance::kOps), std::end(ops::conformance::kOps), op) == std::end(ops::conformance::kOps))
+      return usage_error(fmt::format("--op {}: there is no such op; there are {}", op, fmt::join(ops::conformance::kOps, ", ")));
   Findings f{cpu_features(), {}, {}, {}, {}};
   ZU_TRY_ASSIGN(const int gpu, device::parse_device(o.device));
   if (gpu < 0) {
@@ -62,12 +66,12 @@ Result<Findings> examine(const Options& o) {
     ZU_TRY_ASSIGN(const ops::DeviceKernels kernels, ops::select_device_kernels(o.kernel));
     f.kernels = kernels.names();
   }
-  if (o.conformance) f.outcomes = run_suite(f.cpu, gpu);
+  if (o.conformance) f.outcomes = run_suite(f.cpu, gpu, o.only);
   if (interrupt_requested()) return interrupted();
   return f;
 }
 
-void print(const Findings& f) {
+void print(const Findings& f, const ConformanceVerdict& verdict) {
   fmt::print("cpu      {}, {} hardware threads\n", f.cpu.model, std::thread::hardware_concurrency());
   if (f.gpu)
     fmt::print("cuda:{}   {}, compute capability {}.{}, {} multiprocessors, {:.1f} GiB, driver {}.{}, reads {:.2f} TB/s\n", f.gpu->index, f.gpu->name,
@@ -82,11 +86,10 @@ void print(const Findings& f) {
   for (const std::string& name : f.kernels) kernels.row({name.substr(0, name.find('=')), name.substr(name.find('=') + 1)});
   fmt::print("{}", kernels.text());
   if (!f.outcomes) return;
-  fmt::print("\n{}\n{}{}\n", conformance_table(*f.outcomes).text(), first_differences(*f.outcomes),
-             conformance_verdict(*f.outcomes).text);
+  fmt::print("\n{}\n{}{}\n", conformance_table(*f.outcomes).text(), first_differences(*f.outcomes), verdict.text);
 }
 
-void fill(report::Json& body, const Options& o, const Findings& f) {
+void fill(report::Json& body, const Options& o, const Findings& f, const ConformanceVerdict& verdict) {
   body["features"] = {{"avx2", f.cpu.avx2},
                       {"avx512_vnni", f.cpu.avx512_vnni},
                       {"avx512_vbmi", f.cpu.avx512_vbmi},
@@ -103,7 +106,6 @@ void fill(report::Json& body, const Options& o, const Findings& f) {
   if (!f.outcomes) return;
   body["contract"] = "ZNC-1";
   body["conformance"] = conformance_json(*f.outcomes);
-  const ConformanceVerdict verdict = conformance_verdict(*f.outcomes);
   body["verdict"] = {{"exit_code", static_cast<int>(verdict.code)}, {"text", verdict.text}};
 }
 
@@ -116,6 +118,8 @@ int cmd_doctor(int argc, char** argv) {
   args.option("--kernel", o.kernel, "show the choice for this variant, or for op=variant,...; empty: the fastest");
   args.option("--device", o.device, "cpu, cuda or cuda:N");
   args.flag("--conformance", o.conformance, "compare every variant with the reference, bit for bit, on the contract's cases");
+  args.option("--op", o.only, "only this op's cases; may be repeated");
+  args.needs({"--op"}, "--conformance");
   args.output("--json", o.json, "write the findings to this file; - for standard output");
   args.force(o.force, "replace an existing file");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
@@ -123,12 +127,13 @@ int cmd_doctor(int argc, char** argv) {
   report::Report report("doctor");
   const Result<Findings> findings = examine(o);
   if (!findings) return fail("doctor", findings.error());
-  if (o.json != "-") print(*findings);
+  const ConformanceVerdict verdict = conformance_verdict(findings->outcomes.value_or(std::vector<Outcome>()), o.only);
+  if (o.json != "-") print(*findings, verdict);
   if (!o.json.empty()) {
-    fill(report.body, o, *findings);
+    fill(report.body, o, *findings, verdict);
     if (const Status written = report.write(o.json, o.force); !written) return fail("doctor", written.error());
   }
-  return findings->outcomes ? static_cast<int>(conformance_verdict(*findings->outcomes).code) : 0;
+  return findings->outcomes ? static_cast<int>(verdict.code) : 0;
 }
 
 }  // namespace zeroulp::cli

@@ -70,8 +70,8 @@ report::Json conformance_json(const std::vector<Outcome>& outcomes) {
   return all;
 }
 
-ConformanceVerdict conformance_verdict(const std::vector<Outcome>& outcomes) {
-  const ops::conformance::Verdict v = ops::conformance::verdict(outcomes);
+ConformanceVerdict conformance_verdict(const std::vector<Outcome>& outcomes, std::span<const std::string> only) {
+  const ops::conformance::Verdict v = ops::conformance::verdict(outcomes, only);
   if (!v.equal) return {ExitCode::kAnswerIsNo, "some variant's bits differ from the reference's"};
   if (!v.ops_not_compared.empty())
     return {ExitCode::kUnavailable,

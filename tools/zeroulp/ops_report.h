@@ -1,6 +1,7 @@
 // What the conformance suite of the ops found, for a terminal and for JSON.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "ops/conformance.h"
@@ -19,6 +20,6 @@ struct ConformanceVerdict {
   ExitCode code;
   std::string text;
 };
-ConformanceVerdict conformance_verdict(const std::vector<ops::conformance::Outcome>& outcomes);
+ConformanceVerdict conformance_verdict(const std::vector<ops::conformance::Outcome>& outcomes, std::span<const std::string> only);
 
 }  // namespace zeroulp::cli
