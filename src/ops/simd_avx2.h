@@ -22,6 +22,26 @@ ZU_TARGET_AVX2 inline __m256i part_mask(int64_t count) {
 ZU_TARGET_AVX2 inline __m256 load_part(const float* p, int64_t count) { return _mm256_maskload_ps(p, part_mask(count)); }
 ZU_TARGET_AVX2 inline void store_part(float* p, __m256 v, int64_t count) { _mm256_maskstore_ps(p, part_mask(count), v); }
 
+// Transposes 8 rows of 8 dwords.
+ZU_TARGET_AVX2 inline void transpose(__m256i (&v)[8]) {
+  __m256i t[8];
+  ZU_UNROLL for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]);
+    t[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
+  }
+  ZU_UNROLL for (int i = 0; i < 8; i += 4) {
+    v[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
+    v[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
+    v[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
+    v[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  ZU_UNROLL for (int i = 0; i < 4; ++i) {
+    t[i] = _mm256_permute2x128_si256(v[i], v[i + 4], 0x20);
+    t[i + 4] = _mm256_permute2x128_si256(v[i], v[i + 4], 0x31);
+  }
+  ZU_UNROLL for (int i = 0; i < 8; ++i) v[i] = t[i];
+}
+
 // num::bf16_to_float.
 ZU_TARGET_AVX2 inline __m256 widen_bf16(__m128i bits) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));

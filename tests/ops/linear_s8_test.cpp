@@ -300,6 +300,23 @@ TEST(LinearS8, LaneOfPairProductsOverflows) {
   }
 }
 
+// The sum of a whole channel is an int32 up to k = 1040 with 15 bits, and always with 8.
+TEST(LinearS8, ChannelSumsAreInt32UpTo1040Codes) {
+  Faulty wraps;
+  wraps.sum = [](const Args& a, const int16_t* codes, const int8_t* w) {
+    uint32_t acc = 0;
+    for (int64_t i = 0; i < a.k; ++i) acc += static_cast<uint32_t>(int32_t{codes[i]} * w[i]);
+    return int64_t{static_cast<int32_t>(acc)};
+  };
+  for (int64_t rows : {4, 12, 13, 19}) {
+    EXPECT_CAUGHT(extremes(rows, 1041, 15, 1), wraps);
+    for (const Variant<Fn>& v : variants_here()) {
+      EXPECT_TRUE(agrees(extremes(rows, 1040, 15, 1), v.run)) << v.name;
+      EXPECT_TRUE(agrees(extremes(rows, kMaxK, 8, 1), v.run)) << v.name;
+    }
+  }
+}
+
 // ---- one rounding
 
 // Codes whose sum with weights of 127 (the last one is 1) is `target`, and whose low planes are not zero. False if K is too short.

@@ -26,26 +26,6 @@ ZU_TARGET_AVX2 inline __m256i load_bytes(const int8_t* p, int64_t count) {
   return _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
 }
 
-// Transposes 8 rows of 8 dwords.
-ZU_TARGET_AVX2 inline void transpose(__m256i (&v)[8]) {
-  __m256i t[8];
-  ZU_UNROLL for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]);
-    t[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
-  }
-  ZU_UNROLL for (int i = 0; i < 8; i += 4) {
-    v[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
-    v[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
-    v[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
-    v[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  ZU_UNROLL for (int i = 0; i < 4; ++i) {
-    t[i] = _mm256_permute2x128_si256(v[i], v[i + 4], 0x20);
-    t[i + 4] = _mm256_permute2x128_si256(v[i], v[i + 4], 0x31);
-  }
-  ZU_UNROLL for (int i = 0; i < 8; ++i) v[i] = t[i];
-}
-
 // Eight keys from `key`: pair i of the one or two key numbers to `to` + (i * planes + plane) * kKeyGroups * kVector.
 ZU_TARGET_AVX2 void pack_keys(const View& kv, int64_t key, int64_t d, int64_t planes, std::byte* to) {
   for (int64_t at = 0; at < d; at += 16) {
@@ -55,8 +35,8 @@ ZU_TARGET_AVX2 void pack_keys(const View& kv, int64_t key, int64_t d, int64_t pl
       high[j] = whole[j] = load_bytes(kv.key_hi + from, d - at);
       if (planes == 2) whole[j] = _mm256_add_epi16(_mm256_slli_epi16(high[j], 7), load_bytes(kv.key_lo + from, d - at));
     }
-    transpose(whole);
-    if (planes == 2) transpose(high);
+    avx2::transpose(whole);
+    if (planes == 2) avx2::transpose(high);
     ZU_UNROLL for (int i = 0; i < 8; ++i) {
       if (at + 2 * i < d) {
         std::byte* pair = to + (at / 2 + i) * planes * kKeyGroups * kVector;
@@ -72,7 +52,7 @@ ZU_TARGET_AVX2 void pack_values(const int8_t* values, int64_t d, int64_t padded,
   for (int64_t element = 0; element < padded; element += 8) {
     __m256i v[8];
     ZU_UNROLL for (int i = 0; i < 8; ++i) v[i] = load_bytes(values + (element + i) * kBlock, element + i < d ? 16 : 0);
-    transpose(v);
+    avx2::transpose(v);
     ZU_UNROLL for (int p = 0; p < 8; ++p) store(to + (p * padded + element) * 4, v[p]);
   }
 }
