@@ -56,7 +56,8 @@ class Zeroulp:
         """{cell: (tokens of one timing, median seconds)}"""
         command = [ENGINE, self.folder, *cells, "--threads", threads, "--repeats", 2, "--steps", STEPS]
         out = json.loads(run(command + (["--kernel", self.kernel] if self.kernel else [])))
-        self.identity, self.weight_bytes, self.products = out["identity"], out["weight_bytes"], out["layer_products"]
+        self.identity, self.weight_bytes = out["identity"], out["weight_bytes"]
+        self.products, self.weights = out["layer_products"], out["layer_weights"]
         self.kernels, self.peak = out["kernels"], max(self.peak, out["peak_resident_bytes"])
         self.load.append(out["load_s"])
         self.first.append(out["first_token_s"])
@@ -74,7 +75,7 @@ class Zeroulp:
             return f"{100 * steps * self.weight_bytes * 1e-9 / ceilings['read_gb_s'][str(threads)]:.0f} %"
         linear = self.kernels.split("linear_s8=")[1].split()[0]
         peak = {"amx_int8": ceilings["tdpbssd_gmac_s"], "avx512_vnni": ceilings["vpdpbusd_gmac_s"]}.get(linear, ceilings["vpmaddwd_gmac_s"])
-        products = self.products if linear != "avx2" else self.weight_bytes  # vpmaddwd takes both widths alike
+        products = self.products if linear != "avx2" else self.weights  # vpmaddwd takes both widths alike
         return f"{100 * speed * products * 1e-9 / (peak * threads):.0f} %"
 
     def oracle(self, cell, macs_per_token):

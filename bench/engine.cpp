@@ -134,12 +134,18 @@ class Runner {
   Clock::time_point logits_at_;
 };
 
-// Products of bytes that a token costs in the layers' linears: two for each weight where inputs have 15 bits.
-int64_t layer_products(const model::QuantizedModel& model) {
-  int64_t products = 0;
+// What a token costs in the layers' linears: weights, each a product of int16; and products of bytes, two for a weight where inputs have 15 bits.
+struct LayerWork {
+  int64_t weights = 0, products = 0;
+};
+LayerWork layer_work(const model::QuantizedModel& model) {
+  LayerWork work;
   for (const model::QuantizedLayer& layer : model.layers())
-    for (const model::QuantizedLinear& l : layer.linears) products += l.n * l.k * (l.width == 15 ? 2 : 1);
-  return products;
+    for (const model::QuantizedLinear& l : layer.linears) {
+      work.weights += l.n * l.k;
+      work.products += l.n * l.k * (l.width == 15 ? 2 : 1);
+    }
+  return work;
 }
 
 int64_t peak_resident_bytes() {
@@ -172,8 +178,10 @@ Result<std::string> run(const Options& o) {
     ZU_TRY(first.run());
   }
   const double first_token = seconds_between(start, Clock::now());
-  std::string out = fmt::format("{{\"identity\": \"{}\", \"kernels\": \"{}\", \"threads\": {}, \"weight_bytes\": {}, \"layer_products\": {}, \"load_s\": {}, \"first_token_s\": {}",
-                                model.identity(), fmt::join(engine->kernels().names(), " "), o.threads, model.weight_bytes(), layer_products(model), load,
+  const LayerWork work = layer_work(model);
+  std::string out = fmt::format("{{\"identity\": \"{}\", \"kernels\": \"{}\", \"threads\": {}, \"weight_bytes\": {}, \"layer_weights\": {}, \"layer_products\": {}, \"load_s\": {}, \"first_token_s\": {}",
+                                model.identity(), fmt::join(engine->kernels().names(), " "), o.threads, model.weight_bytes(), work.weights,
+                                work.products, load,
                                 first_token);
   out += ", \"cells\": [";
   for (const Cell& cell : cells) {
