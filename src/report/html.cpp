@@ -65,8 +65,9 @@ void Page::list(const std::vector<std::string>& items) {
 }
 
 void Page::append_table(const Table& table, std::string_view caption) {
+  // The caption stays put when a narrow screen scrolls the table.
+  if (!caption.empty()) body_ += "<figure class=\"table\">\n" + element("figcaption", "", caption);
   body_ += "<div class=\"scroll\" tabindex=\"0\"><table>\n";
-  if (!caption.empty()) body_ += element("caption", "", caption);
   body_ += "<thead><tr>";
   const auto& columns = table.columns();
   const auto side = [&](size_t i) { return columns[i].align == Align::kRight ? " class=\"right\"" : ""; };
@@ -84,7 +85,7 @@ void Page::append_table(const Table& table, std::string_view caption) {
     }
     body_ += "</tr>\n";
   }
-  body_ += "</tbody></table></div>\n";
+  body_ += caption.empty() ? "</tbody></table></div>\n" : "</tbody></table></div>\n</figure>\n";
 }
 
 void Page::table(const Table& table, std::string_view caption) { append_table(table, caption); }

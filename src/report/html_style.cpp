@@ -51,14 +51,13 @@ ul { margin: 8px 0; padding-left: 22px; }
 pre { font: 13.5px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", "DejaVu Sans Mono", monospace; background: var(--page); border: 1px solid var(--line); border-radius: 8px; padding: 12px 14px; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; margin: 14px 0; background: linear-gradient(to right, var(--card) 24px, transparent) left / 48px 100% no-repeat local, linear-gradient(to left, var(--card) 24px, transparent) right / 48px 100% no-repeat local, linear-gradient(to right, var(--line), transparent) left / 14px 100% no-repeat, linear-gradient(to left, var(--line), transparent) right / 14px 100% no-repeat; }
 table { border-collapse: collapse; width: 100%; font-size: 14.5px; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding: 0 0 8px; font-size: 15px; }
 th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; border-bottom: 2px solid var(--line); padding: 6px 12px 6px 0; vertical-align: bottom; }
 td { border-bottom: 1px solid var(--line); padding: 7px 12px 7px 0; vertical-align: top; }
 th.right, td.right { text-align: right; } td.right { white-space: nowrap; }
 th:last-child, td:last-child { padding-right: 2px; }
 .tone { font-weight: 600; } .tone.good { color: var(--good); } .tone.bad { color: var(--bad); } .tone.warn { color: var(--warn); } .tone.muted { color: var(--soft); font-weight: 400; }
 details { margin: 14px 0; } summary { cursor: pointer; color: var(--accent); font-weight: 500; }
-figure { margin: 22px 0 8px; } figcaption { font-weight: 600; font-size: 15px; margin: 0 0 12px; }
+figure { margin: 22px 0 8px; } figure.table figcaption { margin: 0 0 -6px; } figcaption { font-weight: 600; font-size: 15px; margin: 0 0 12px; }
 figure svg { display: block; width: 100%; height: auto; } .narrow { display: none; }
 svg text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", "DejaVu Sans", sans-serif; fill: var(--text); font-variant-numeric: tabular-nums; }
 svg text.tick, svg text.label { fill: var(--soft); } svg text.value, svg text.reference-label { stroke: var(--card); stroke-width: 3px; stroke-linejoin: round; paint-order: stroke; } svg text.muted { fill: var(--soft); } svg text.good { fill: var(--good); }
@@ -86,7 +85,7 @@ footer dl div { display: flex; gap: 8px; } footer dt::after { content: ":"; } fo
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
   body { font-size: 11pt; } main { max-width: none; padding: 0; } nav { display: none; }
   section { border: 0; border-top: 1px solid var(--line); border-radius: 0; padding: 14px 0; margin: 0; }
-  figure, .facts, .verdict, tr, .note { break-inside: avoid; } h2, h3, figcaption, caption { break-after: avoid; }
+  figure:not(.table), .facts, .verdict, tr, .note { break-inside: avoid; } h2, h3, figcaption { break-after: avoid; }
   .scroll { overflow: visible; background: none; } .wide { display: block; } .narrow { display: none; }
   details > summary { list-style: none; color: var(--text); } details::details-content { content-visibility: visible; }
 }

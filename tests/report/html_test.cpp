@@ -161,10 +161,10 @@ TEST(Html, AFragmentReadsAsWritten) {
   page.table(table, "Caption");
   const std::string html = page.html();
   EXPECT_NE(html.find("<section id=\"s1\">\n<h2>One</h2>\n<p class=\"lead\">Lead.</p>\n"
-                      "<div class=\"scroll\" tabindex=\"0\"><table>\n<caption>Caption</caption>\n"
+                      "<figure class=\"table\">\n<figcaption>Caption</figcaption>\n<div class=\"scroll\" tabindex=\"0\"><table>\n"
                       "<thead><tr><th scope=\"col\">kernel</th><th scope=\"col\" class=\"right\">n</th></tr></thead>\n"
                       "<tbody>\n<tr><td>avx2</td><td class=\"right\"><span class=\"tone bad\">3</span></td></tr>\n"
-                      "</tbody></table></div>\n</section>\n</main>"),
+                      "</tbody></table></div>\n</figure>\n</section>\n</main>"),
             std::string::npos)
       << html.substr(html.find("<body>"));
 }
