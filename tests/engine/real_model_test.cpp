@@ -59,7 +59,7 @@ class RealModel : public testing::TestWithParam<Case> {
       if (!line.contains("ids_sha256")) continue;
       std::vector<int32_t> ids = line["ids"].is_array() ? line["ids"].get<std::vector<int32_t>>() : from_text(line);
       if (ids.empty()) continue;
-      EXPECT_EQ(ids_sha256(ids), line["ids_sha256"]);
+      EXPECT_EQ(ids_sha256(ids), line["ids_sha256"].get<std::string>());
       out[line["window"]] = std::move(ids);
     }
     return out;
@@ -71,7 +71,7 @@ class RealModel : public testing::TestWithParam<Case> {
     if (!text) return {};
     num::Sha256 sha;
     sha.update(*text);
-    if (sha.hex() != line["text_sha256"]) return {};
+    if (sha.hex() != line["text_sha256"].get<std::string>()) return {};
     const auto tokenizer = tokenizer::Tokenizer::load(folder);
     if (!tokenizer) throw std::runtime_error(tokenizer.error().text);
     const auto encoding = tokenizer->encode(std::string_view(*text).substr(line["byte_offset"], 12 * 1024), {.add_special = false});

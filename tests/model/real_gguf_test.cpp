@@ -52,12 +52,12 @@ TEST_P(RealGguf, EveryTensorHasTheHashOfTheGgufPackage) {
   for (const io::Json& row : (*golden)["tensors"]) {
     const io::GgufTensor* t = gguf->find(row["gguf"].get<std::string>());
     ASSERT_NE(t, nullptr) << row["gguf"];
-    EXPECT_EQ(gguf_tensor_name(row["hf"]), t->name);
+    EXPECT_EQ(gguf_tensor_name(row["hf"].get<std::string>()), t->name);
     EXPECT_EQ(io::Json(t->shape), row["shape"]);
     EXPECT_EQ(t->type->name, row["type"].get<std::string>());
     const Hashes got = hashes_of(*t, config, row["hf"]);
-    EXPECT_EQ(got.f32, row["f32_sha256"]) << t->name;
-    EXPECT_EQ(got.bf16, row["bf16_sha256"]) << t->name;
+    EXPECT_EQ(got.f32, row["f32_sha256"].get<std::string>()) << t->name;
+    EXPECT_EQ(got.bf16, row["bf16_sha256"].get<std::string>()) << t->name;
   }
 }
 

@@ -54,9 +54,11 @@ void embedding_half_away(const embedding::Args& a) {
     for (int64_t i = 0; i < a.k; ++i)
       a.y[row * a.k + i] = half_away_bf16(a.scales[a.tokens[row]] * static_cast<float>(a.codes[a.tokens[row] * a.k + i]));
 }
+// The row's number for the token, as far as the table is known to reach.
 void embedding_scale_of_row(const embedding::Args& a) {
+  const int64_t last = a.rows > 0 ? *std::max_element(a.tokens, a.tokens + a.rows) : 0;
   for (int64_t row = 0; row < a.rows; ++row)
-    for (int64_t i = 0; i < a.k; ++i) a.y[row * a.k + i] = embedding::value(a.codes[a.tokens[row] * a.k + i], a.scales[row]);
+    for (int64_t i = 0; i < a.k; ++i) a.y[row * a.k + i] = embedding::value(a.codes[a.tokens[row] * a.k + i], a.scales[std::min(row, last)]);
 }
 
 // silu_mul
