@@ -107,6 +107,7 @@ class Peers : public testing::Test {
 };
 
 TEST_F(Peers, Torchao) { linear_is_the_peers("torchao.json", Linear::kTorchao); }
+TEST_F(Peers, DequantiseFirst) { linear_is_the_peers("dequantise.json", Linear::kDequantiseFirst); }
 TEST_F(Peers, LlamaQ80) { linear_is_the_peers("ggml.json", Linear::kLlamaQ80); }
 TEST_F(Peers, LlamaQ80Quantiser) { quantiser_is_the_peers("ggml.json", Quantiser::kLlamaQ80, 32); }
 

@@ -3,8 +3,10 @@
 
     peers.py inputs OUT                              the inputs, seeded
     peers.py torchao OUT --source AO                 pytorch/ao at 36027d82d1ad; PyTorch on the CPU
+    peers.py dequantise OUT                          PyTorch's matrix product of dequantised operands, on the CPU
     peers.py ggml OUT --source GGML                  ggml-org/ggml at d99724f2b141: compiles its C files and calls them
     peers.py triton OUT --source SGLANG              sglang 0.5.5, unpacked: its Triton kernels, its copy of vLLM's; needs a GPU
+    peers_cuda.py                                    vLLM's and SGLang's CUDA C++
 
 OUT is a folder. Numbers of a format are hexadecimal bit patterns. A linear has 8 rows, 16 channels and K = 256, so 128 outputs for each of: free and
 power-of-two channel scales, without and with bias.
@@ -132,6 +134,21 @@ def torchao(out, source):
                                 "linear": each_linear(inputs, compute)})
 
 
+def dequantise(out, _):
+    """Both operands times their scales in fp32, then PyTorch's matrix product, one rounding to bf16, the bias in bf16."""
+    import torch
+    inputs = Inputs(out)
+    x = torch.from_numpy(inputs.codes.astype(np.float32)) * torch.from_numpy(inputs.row_scales)[:, None]
+
+    def compute(scales, bias):
+        w = torch.from_numpy(inputs.weights.astype(np.float32)) * torch.from_numpy(scales)[:, None]
+        y = (x @ w.t().contiguous()).to(torch.bfloat16)
+        return torch_bits(y + torch_bf16(bias) if bias is not None else y)
+
+    write(out, "dequantise.json", {"peer": "dequantise-first", "source": f"torch.matmul of PyTorch {torch.__version__}", "ran_on": f"PyTorch {torch.__version__}, CPU (MKL)",
+                                   "linear": each_linear(inputs, compute)})
+
+
 GGML_CALLS = r"""
 #include "ggml-quants.h"
 #include "quants.h"
@@ -241,14 +258,14 @@ def triton(out, source):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("inputs", "torchao", "ggml", "triton"))
+    parser.add_argument("what", choices=("inputs", "torchao", "dequantise", "ggml", "triton"))
     parser.add_argument("out")
     parser.add_argument("--source")
     arguments = parser.parse_args()
     if arguments.what == "inputs":
         make_inputs(arguments.out)
     else:
-        {"torchao": torchao, "ggml": ggml, "triton": triton}[arguments.what](arguments.out, arguments.source)
+        {"torchao": torchao, "dequantise": dequantise, "ggml": ggml, "triton": triton}[arguments.what](arguments.out, arguments.source)
 
 
 if __name__ == "__main__":

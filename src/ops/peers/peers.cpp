@@ -55,7 +55,7 @@ float torchao(const Element& e) {
 }
 float dequantise_first(const Element& e) {
   float sum = 0;
-  for (int64_t i = 0; i < e.k; ++i) sum += (num::i2f(int32_t{e.codes[i]}) * e.sa) * (num::i2f(int32_t{e.weights[i]}) * e.sb);
+  for (int64_t i = 0; i < e.k; ++i) sum = std::fma(num::i2f(int32_t{e.codes[i]}) * e.sa, num::i2f(int32_t{e.weights[i]}) * e.sb, sum);
   return biased_in_bf16(e, sum);
 }
 float llama_q80(const Element& e) {
