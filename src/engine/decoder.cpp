@@ -448,7 +448,10 @@ Result<const float*> Decoder::head(const Plan& plan, int64_t first, int64_t coun
   if (fault_.any && fault_.layer == config_.layers) fault_.row = plan.wanted[static_cast<size_t>(first + fault_.row)];
   if (exchange_ == nullptr) {
     const auto linear = linear_args(model_.head(), vocab_, count, Output::kF32, b_->logits.data(), config_.vocab);
-    run_linears({&linear, 1});
+    if (options_.plant == Plant::kHead && pool_.size() > 1)
+      planted::linear_bf16_logits(linear);
+    else
+      run_linears({&linear, 1});
     return static_cast<const float*>(b_->logits.data());
   }
   const auto linear = linear_args(model_.head(), vocab_, count, Output::kF32, b_->local_logits.data(), vocab_.size());

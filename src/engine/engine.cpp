@@ -144,10 +144,21 @@ void Engine::set_trace(TraceFn trace) {
 void Engine::trace_rows(int64_t layer, TraceOp op, int64_t rows, int64_t width, const uint16_t* values) const {
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t row = op == TraceOp::kFinalNorm ? plan_.wanted[static_cast<size_t>(head_first_ + i)] : i;
-    size_t c = 0;
-    while (row >= plan_.chunks[c].first_row + plan_.chunks[c].rows) ++c;
-    trace_({layer, op, plan_sequences_[c], plan_.positions[static_cast<size_t>(row)], width, values + i * width});
+    trace_({layer, op, plan_sequences_[chunk_of(row)], plan_.positions[static_cast<size_t>(row)], width, values + i * width});
   }
+}
+
+void Engine::trace_logits(int64_t rows, const float* logits) const {
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t row = plan_.wanted[static_cast<size_t>(head_first_ + i)];
+    trace_({config().layers, TraceOp::kHead, plan_sequences_[chunk_of(row)], plan_.positions[static_cast<size_t>(row)], config().vocab, nullptr, logits + i * config().vocab});
+  }
+}
+
+size_t Engine::chunk_of(int64_t row) const {
+  size_t c = 0;
+  while (row >= plan_.chunks[c].first_row + plan_.chunks[c].rows) ++c;
+  return c;
 }
 
 int64_t Engine::reuse_prefix(int64_t id, std::span<const int32_t> prompt) {
@@ -328,11 +339,11 @@ Status Engine::hand_out(const LogitsSink& sink, std::span<const Chunk> chunks) {
     });
     ZU_TRY(std::move(done));
     if (fault.any) return fault_error(fault, chunks);
+    if (trace_) trace_logits(count, logits);
     // Consecutive rows of one chunk make a block.
     for (int64_t i = 0; i < count;) {
       const int64_t row = plan_.wanted[static_cast<size_t>(first + i)];
-      size_t c = 0;
-      while (row >= plan_.chunks[c].first_row + plan_.chunks[c].rows) ++c;
+      const size_t c = chunk_of(row);
       const int64_t end_row = plan_.chunks[c].first_row + plan_.chunks[c].rows;
       int64_t length = 1;
       while (i + length < count && plan_.wanted[static_cast<size_t>(first + i + length)] == row + length && row + length < end_row) ++length;

@@ -97,7 +97,7 @@ class Engine {
 
   // Calibration: see CaptureFn. One rank only.
   void set_capture(CaptureFn capture);
-  // Tells what the first rank's ops write, row by row (final norm: of the rows whose logits are wanted). An empty function ends it.
+  // Tells what the first rank's ops write, row by row (final norm and head: of the rows whose logits are wanted). An empty function ends it.
   void set_trace(TraceFn trace);
 
  private:
@@ -115,6 +115,8 @@ class Engine {
   Status check(std::span<const Chunk> chunks);
   void make_plan(std::span<const Chunk> chunks);
   void trace_rows(int64_t layer, TraceOp op, int64_t rows, int64_t width, const uint16_t* values) const;
+  void trace_logits(int64_t rows, const float* logits) const;
+  size_t chunk_of(int64_t row) const;
   // Runs work(rank) on every rank of this process, each on a thread of its own. The first rank's error, or another's.
   template <class Work>
   Status on_ranks(const Work& work);

@@ -49,6 +49,15 @@ void linear_bf16_intermediates(const linear_s8::Args& a) {
     }
 }
 
+void linear_bf16_logits(const linear_s8::Args& a) {
+  const std::vector<int64_t> sums = exact_sums(a);
+  for (int64_t row = 0; row < a.rows; ++row)
+    for (int64_t channel = 0; channel < a.n; ++channel) {
+      const float f = num::i2f(sums[static_cast<size_t>(row * a.n + channel)]);
+      put(a, row, channel, through_bf16(linear_s8::epilogue(f, a.row_scales[row], a.channel_scales[channel], a.bias ? a.bias + channel : nullptr)));
+    }
+}
+
 void linear_bf16_partials(const linear_s8::Args& a, int parts) {
   std::vector<float> total(static_cast<size_t>(a.rows * a.n), 0.0f);
   for (int part = 0; part < parts; ++part) {

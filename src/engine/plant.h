@@ -20,14 +20,16 @@ enum class Plant {
   kBatch,           // with several sequences, activation scales are taken over the whole batch
   kChunk,           // chunks of several tokens use a norm whose factor is bf16
   kTensorParallel,  // ranks exchange partial sums in bf16
-  kPrefixCache      // a page found in the prefix cache comes back with its values rounded to 7 bits
+  kPrefixCache,     // a page found in the prefix cache comes back with its values rounded to 7 bits
+  kHead             // with several threads, logits are rounded to bf16 and widened
 };
 
-inline constexpr std::string_view kPlantNames[] = {"none", "variant", "threads", "batch", "chunk", "tensor-parallel", "prefix-cache"};
+inline constexpr std::string_view kPlantNames[] = {"none", "variant", "threads", "batch", "chunk", "tensor-parallel", "prefix-cache", "head"};
 std::optional<Plant> plant_from_name(std::string_view name);
 
 namespace planted {
 void linear_bf16_intermediates(const ops::linear_s8::Args& args);
+void linear_bf16_logits(const ops::linear_s8::Args& args);
 void linear_bf16_partials(const ops::linear_s8::Args& args, int parts);
 void rmsnorm_bf16_factor(const ops::rmsnorm::Args& args);
 void round_sums_to_bf16(std::span<int64_t> sums);

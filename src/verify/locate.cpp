@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <tuple>
 #include <vector>
 
 #include "num/bf16.h"
+#include "num/bits.h"
 
 namespace zeroulp::verify {
 namespace {
@@ -29,20 +31,30 @@ using Trace = std::map<Place, Row>;
 Result<Trace> trace_of(const model::QuantizedModel& model, const Workload& work, const RunConfig& config, engine::Plant plant, DigestLog& log) {
   Trace trace;
   ZU_TRY_ASSIGN(log, run_digests(model, work, config, plant, nullptr, [&](const TracePoint& p) {
-                  trace[place_of(p)] = {p.width, num::digest_of(std::span(p.values, static_cast<size_t>(p.width))).low};
+                  trace[place_of(p)] = {p.width, num::xxh3_128(p.bytes()).low};
                 }));
   return trace;
 }
 
 // The op's rows of the sequence up to position `end`, by position.
-Result<std::map<int64_t, std::vector<uint16_t>>> values_at(const model::QuantizedModel& model, const Workload& work, const RunConfig& config, engine::Plant plant,
-                                                           const Place& place, int64_t end) {
-  std::map<int64_t, std::vector<uint16_t>> values;
-  ZU_TRY(run_digests(model, work, config, plant, nullptr, [&](const TracePoint& p) {
-    if (p.layer == std::get<0>(place) && p.op == std::get<1>(place) && p.sequence == std::get<2>(place) && p.position < end)
-      values[p.position].assign(p.values, p.values + p.width);
+using Rows = std::map<int64_t, std::vector<std::byte>>;
+Result<Rows> values_at(const model::QuantizedModel& model, const Workload& work, const RunConfig& config, engine::Plant plant,
+                       const Place& place, int64_t end) {
+  const auto& [layer, op, sequence, first] = place;
+  int64_t begin = 0;
+  if (op == TraceOp::kHead) begin = first, end = std::min(end, first + kHeadRowsKept);
+  Rows values;
+  ZU_TRY(run_digests(model, work, config, plant, nullptr, [&, layer = layer, op = op, sequence = sequence](const TracePoint& p) {
+    if (p.layer == layer && p.op == op && p.sequence == sequence && p.position >= begin && p.position < end)
+      values[p.position].assign(p.bytes().begin(), p.bytes().end());
   }));
   return values;
+}
+
+uint32_t bits_at(const std::vector<std::byte>& row, size_t size, int64_t i) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, row.data() + static_cast<size_t>(i) * size, size);  // little-endian, as the digests are
+  return bits;
 }
 
 // Per sequence the position of the first token that is another: from there on the two compute other things.
@@ -83,10 +95,13 @@ std::string_view op_of(TraceOp op) {
 
 }  // namespace
 
+std::string FirstDifference::hex(uint32_t bits) const { return in_fp32() ? fmt::format("0x{:08x}", bits) : fmt::format("0x{:04x}", bits); }
+
 std::string FirstDifference::text() const {
-  return fmt::format("layer {}, {}, sequence {}, position {} (token {}), element {}: {} (0x{:04x}) against {} (0x{:04x}); {} of the row's {} elements and {} of {} rows differ; likeliest cause: {}",
-                     layer, engine::kTraceOpNames[static_cast<size_t>(op)], sequence, position, token, index, num::bf16_to_float(a), a,
-                     num::bf16_to_float(b), b, differing, width, rows_differing, rows, likely.text());
+  const auto value = [this](uint32_t bits) { return in_fp32() ? num::float_of(bits) : num::bf16_to_float(static_cast<uint16_t>(bits)); };
+  return fmt::format("layer {}, {}, sequence {}, position {} (token {}), element {}: {} ({}) against {} ({}); {} of the row's {} elements and {} of {} rows differ; likeliest cause: {}",
+                     layer, engine::kTraceOpNames[static_cast<size_t>(op)], sequence, position, token, index, value(a), hex(a),
+                     value(b), hex(b), differing, width, rows_differing, rows, likely.text());
 }
 
 Result<std::optional<FirstDifference>> locate(const model::QuantizedModel& model, const Workload& work, const RunConfig& a, const RunConfig& b,
@@ -104,11 +119,12 @@ Result<std::optional<FirstDifference>> locate(const model::QuantizedModel& model
   tokens.insert(tokens.end(), generated.begin(), generated.end());
   d.token = tokens[static_cast<size_t>(d.position)];
   const int64_t end = lengths[static_cast<size_t>(d.sequence)];
-  ZU_TRY_ASSIGN(auto values_a, values_at(model, work, a, plant, *place, end));
-  ZU_TRY_ASSIGN(auto values_b, values_at(model, work, b, plant, *place, end));
+  ZU_TRY_ASSIGN(const Rows values_a, values_at(model, work, a, plant, *place, end));
+  ZU_TRY_ASSIGN(const Rows values_b, values_at(model, work, b, plant, *place, end));
+  const size_t size = d.in_fp32() ? sizeof(float) : sizeof(uint16_t);
   // A difference that comes and goes between two runs of one configuration: a race, which the digests of the first runs have shown.
   d.index = -1;
-  std::vector<uint16_t> all_a, all_b;
+  std::vector<std::byte> all_a, all_b;
   for (const auto& [position, row_a] : values_a) {
     const auto row_b = values_b.find(position);
     if (row_b == values_b.end() || row_b->second.size() != row_a.size()) continue;
@@ -117,15 +133,15 @@ Result<std::optional<FirstDifference>> locate(const model::QuantizedModel& model
     ++d.rows;
     d.rows_differing += row_a != row_b->second;
     if (position != d.position) continue;
-    d.width = static_cast<int64_t>(row_a.size());
+    d.width = static_cast<int64_t>(row_a.size() / size);
     for (int64_t i = 0; i < d.width; ++i) {
-      const uint16_t x = row_a[static_cast<size_t>(i)], y = row_b->second[static_cast<size_t>(i)];
+      const uint32_t x = bits_at(row_a, size, i), y = bits_at(row_b->second, size, i);
       if (x == y) continue;
       if (d.differing++ == 0) d.index = i, d.a = x, d.b = y;
     }
   }
   if (d.rows > 0)
-    d.likely = likely_fault({op_of(d.op), Element::kBf16, d.rows, static_cast<int64_t>(all_a.size()) / d.rows, all_a.data(), all_b.data()});
+    d.likely = likely_fault({op_of(d.op), d.in_fp32() ? Element::kF32 : Element::kBf16, d.rows, static_cast<int64_t>(all_a.size() / size) / d.rows, all_a.data(), all_b.data()});
   return std::optional(d);
 }
 

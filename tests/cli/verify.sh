@@ -11,13 +11,14 @@ grep -q '"schema": "zeroulp.verify/1"' "$work/v.json"
 grep -q '</html>' "$work/v.html"
 "$zeroulp" verify "$work/model" --quick --json "$work/v.json" >/dev/null 2>"$work/e.txt" && { echo "an existing report was overwritten"; exit 1; }
 grep -q 'force' "$work/e.txt"
-for plant in threads:threads batch:batch chunk:"prefill chunk" tensor-parallel:"tensor-parallel degree" prefix-cache:"prefix cache" variant:kernel; do
+for plant in threads:threads batch:batch chunk:"prefill chunk" tensor-parallel:"tensor-parallel degree" prefix-cache:"prefix cache" variant:kernel head:threads; do
   name=${plant%%:*} axis=${plant#*:} code=0
   "$zeroulp" verify "$work/model" --quick --locate --plant "$name" >"$work/p.txt" || code=$?
   if [ "$name" = variant ] && [ $code = 0 ] && ! grep -q avx2 "$work/p.txt"; then echo "variant: one kernel here, skipped"; continue; fi
   [ $code = 1 ] || { echo "plant $name: exit code $code"; exit 1; }
   tail -n 1 "$work/p.txt" | grep -q "DOES NOT HOLD: the bits depend on: .*$axis" || { echo "plant $name:"; tail -n 1 "$work/p.txt"; exit 1; }
-  grep -A 1 '^first divergence' "$work/p.txt" | grep -q '^  layer 0, .* against ' || { echo "plant $name is not located"; cat "$work/p.txt"; exit 1; }
+  grep -A 1 '^first divergence' "$work/p.txt" | grep -q '^  layer [0-9]*, .* against ' || { echo "plant $name is not located"; cat "$work/p.txt"; exit 1; }
+  if [ "$name" = head ]; then grep -q '^  layer [1-9][0-9]*, head, .*(0x[0-9a-f]\{8\}) against ' "$work/p.txt" || { cat "$work/p.txt"; exit 1; }; fi
   echo "plant $name: $(tail -n 1 "$work/p.txt")"
 done
 # Two runs under other conditions are equal to `diff`; another model is not.

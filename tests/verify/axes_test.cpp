@@ -50,7 +50,8 @@ TEST(DigestTable, NamesTheAxisOfEveryPlant) {
                                                                {engine::Plant::kBatch, "batch"},
                                                                {engine::Plant::kChunk, "prefill chunk"},
                                                                {engine::Plant::kTensorParallel, "tensor-parallel degree"},
-                                                               {engine::Plant::kPrefixCache, "prefix cache"}};
+                                                               {engine::Plant::kPrefixCache, "prefix cache"},
+                                                               {engine::Plant::kHead, "threads"}};
   if (Axes::on_this_machine(false).kernels.size() > 1) plants.emplace_back(engine::Plant::kVariant, "kernel");
   for (const auto& [plant, axis] : plants) {
     const auto table = run_digest_table(*model, tiny_workload(), plan_with(plant), nullptr);

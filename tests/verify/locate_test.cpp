@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "num/bf16.h"
+#include "num/bits.h"
 #include "verify/axes.h"
 #include "verify/tiny.h"
 
@@ -19,7 +20,7 @@ TEST(Locate, EqualRunsHaveNoFirstDifference) {
   EXPECT_FALSE(d->has_value());
 }
 
-// Every planted fault is found in the op that it was planted into, in the first layer, and not in what follows from it.
+// Every planted fault is found in the op that it was planted into, in the first layer (the head: behind the last), and not in what follows from it.
 TEST(Locate, FindsTheOpOfEveryPlant) {
   const RunConfig base = {.kernel = "reference"};
   struct Case {
@@ -31,7 +32,8 @@ TEST(Locate, FindsTheOpOfEveryPlant) {
                              {Plant::kBatch, {.kernel = "reference", .batch = 4}, TraceOp::kQ},
                              {Plant::kChunk, {.kernel = "reference", .chunk = 1}, TraceOp::kInputNorm},
                              {Plant::kTensorParallel, {.kernel = "reference", .ranks = 2}, TraceOp::kO},
-                             {Plant::kPrefixCache, {.kernel = "reference", .prefix_cache = true}, TraceOp::kAttention}};
+                             {Plant::kPrefixCache, {.kernel = "reference", .prefix_cache = true}, TraceOp::kAttention},
+                             {Plant::kHead, {.kernel = "reference", .threads = 3}, TraceOp::kHead}};
   const auto kernels = Axes::on_this_machine(true).kernels;
   if (kernels.front() != "reference") cases.push_back({Plant::kVariant, {.kernel = kernels.front()}, TraceOp::kQ});
   for (const char* family : {"llama", "qwen2", "qwen3"}) {
@@ -42,7 +44,7 @@ TEST(Locate, FindsTheOpOfEveryPlant) {
       ASSERT_TRUE(found) << name << ": " << found.error().text;
       ASSERT_TRUE(found->has_value()) << name;
       const FirstDifference& d = **found;
-      EXPECT_EQ(d.layer, 0) << name << ": " << d.text();
+      EXPECT_EQ(d.layer, c.op == TraceOp::kHead ? model->config().layers : 0) << name << ": " << d.text();
       EXPECT_EQ(d.op, c.op) << name << ": " << d.text();
       EXPECT_GE(d.index, 0) << name;
       EXPECT_NE(d.a, d.b) << name;
@@ -52,6 +54,29 @@ TEST(Locate, FindsTheOpOfEveryPlant) {
       EXPECT_NE(d.likely.fault_class, FaultClass::kNone) << name << ": " << d.text();
     }
   }
+}
+
+// Logits are fp32, of the whole vocabulary, and their difference is that of the fault: a rounding to bf16.
+TEST(Locate, OfTheHeadItSaysTheLogits) {
+  const auto model = tiny_model("llama");
+  const auto found = locate(*model, tiny_workload(), {.kernel = "reference"}, {.kernel = "reference", .threads = 2, .batch = 2, .chunk = 5}, Plant::kHead);
+  ASSERT_TRUE(found) << found.error().text;
+  ASSERT_TRUE(found->has_value());
+  const FirstDifference& d = **found;
+  EXPECT_TRUE(d.in_fp32());
+  EXPECT_EQ(d.width, model->config().vocab);
+  EXPECT_EQ(d.b, uint32_t{num::float_to_bf16(num::float_of(d.a))} << 16) << d.text();
+  EXPECT_NE(d.text().find(d.hex(d.b)), std::string::npos) << d.text();
+  EXPECT_NE(d.text().find(", head, "), std::string::npos) << d.text();
+  EXPECT_EQ(d.likely.fault_class, FaultClass::kExtraRounding) << d.text();
+}
+
+// With several ranks every rank's logits are gathered before they are told.
+TEST(Locate, ShardedHeadsAreComparedWhole) {
+  const auto model = tiny_model("llama");
+  const auto found = locate(*model, tiny_workload(), {.kernel = "reference", .ranks = 2}, {.kernel = "reference", .threads = 2}, Plant::kHead);
+  ASSERT_TRUE(found && found->has_value());
+  EXPECT_EQ((*found)->op, TraceOp::kHead) << (*found)->text();
 }
 
 TEST(Locate, SaysWhereInOneLine) {
