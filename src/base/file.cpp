@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,8 +44,51 @@ Status sync_path(const fs::path& path) {
 
 fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
-fs::path temporary_name(const fs::path& path) {
-  return parent_of(path) / fmt::format(".{}.tmp-{}", path.filename().string(), ::getpid());
+// ".NAME.tmp-PROCESS", then ".NAME.tmp-PROCESS-1" and so on: several of one target in one process.
+fs::path temporary_name(const fs::path& path, int attempt) {
+  return parent_of(path) / (attempt == 0 ? fmt::format(".{}.tmp-{}", path.filename().string(), ::getpid())
+                                         : fmt::format(".{}.tmp-{}-{}", path.filename().string(), ::getpid(), attempt));
+}
+
+bool is_temporary_of(std::string_view name, const fs::path& path) {
+  const std::string begin = fmt::format(".{}.tmp-", path.filename().string());
+  if (name.size() <= begin.size() || name.substr(0, begin.size()) != begin) return false;
+  return name.substr(begin.size()).find_first_not_of("0123456789-") == name.npos;
+}
+
+// Whoever writes under a temporary name holds a lock on it, which ends with its process however that ends.
+bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
+
+// Removes what programs that are no more left under temporary names of `path`. Where locks cannot be had, leftovers stay: their writers may live.
+void sweep_leftovers(const fs::path& path) {
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(parent_of(path), ec)) {
+    if (!is_temporary_of(entry.path().filename().string(), path)) continue;
+    const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0) continue;
+    if (try_lock(fd)) fs::remove_all(entry.path(), ec);
+    ::close(fd);
+  }
+}
+
+// Makes something under a temporary name of `path` with make(name), which gives an open descriptor of what was not there before, or -1 with errno.
+// The descriptor is locked. -1: errno tells why nothing could be made.
+template <class Make>
+int make_temporary(const fs::path& path, const Make& make, fs::path& temporary) {
+  sweep_leftovers(path);
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    temporary = temporary_name(path, attempt);
+    const int fd = make(temporary);
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return -1;
+    // A sweep that came between making and locking has it, or has removed it; without locks there are no sweeps.
+    const bool locked = try_lock(fd) || errno != EWOULDBLOCK;
+    struct stat st {};
+    if (locked && ::fstat(fd, &st) == 0 && st.st_nlink > 0) return fd;
+    ::close(fd);
+  }
+  errno = EEXIST;
+  return -1;
 }
 
 Status refuse_existing(const fs::path& path, bool force) {
@@ -190,8 +234,7 @@ Result<AtomicFile> AtomicFile::create(const fs::path& path, bool force) {
     return bad_input(fmt::format("{}: exists and is not a regular file, so it is not replaced; give another name", path.string()));
   AtomicFile file;
   file.path_ = path;
-  file.temporary_ = temporary_name(path);
-  file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  file.fd_ = make_temporary(path, [](const fs::path& name) { return ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); }, file.temporary_);
   if (file.fd_ < 0) return cannot_create(path, std::strerror(errno));
   return file;
 }
@@ -232,13 +275,14 @@ Status AtomicFile::write(std::string_view text) { return write(std::as_bytes(std
 
 Status AtomicFile::commit() {
   if (::fsync(fd_) != 0) return system_error("cannot sync", path_, errno);
+  const int lock = ::dup(fd_);  // the lock ends with the last descriptor: not before the rename
   const int rc = ::close(fd_);
   fd_ = -1;
-  if (rc != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int code = errno;
-    ::unlink(temporary_.c_str());
-    return system_error("cannot put in place", path_, code);
-  }
+  const bool placed = rc == 0 && ::rename(temporary_.c_str(), path_.c_str()) == 0;
+  const int code = errno;
+  if (!placed) ::unlink(temporary_.c_str());
+  if (lock >= 0) ::close(lock);
+  if (!placed) return system_error("cannot put in place", path_, code);
   return sync_path(parent_of(path_));
 }
 
@@ -249,11 +293,15 @@ Result<AtomicFolder> AtomicFolder::create(const fs::path& given, bool force) {
   ZU_TRY(refuse_irreplaceable(path));
   AtomicFolder folder;
   folder.path_ = resolved(path);
-  folder.temporary_ = temporary_name(folder.path_);
   std::error_code ec;
-  fs::remove_all(folder.temporary_, ec);
-  if (!fs::create_directories(folder.temporary_, ec))
-    return cannot_create(path, ec.message());
+  fs::create_directories(parent_of(folder.path_), ec);
+  if (ec) return cannot_create(path, ec.message());
+  const auto make = [](const fs::path& name) { return ::mkdir(name.c_str(), 0777) == 0 ? ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1; };
+  folder.lock_ = make_temporary(folder.path_, make, folder.temporary_);
+  if (folder.lock_ < 0) {
+    folder.temporary_.clear();
+    return cannot_create(path, std::strerror(errno));
+  }
   return folder;
 }
 
@@ -277,13 +325,15 @@ Status check_folder_creatable(const fs::path& given, bool force) {
 }
 
 AtomicFolder::AtomicFolder(AtomicFolder&& other) noexcept
-    : path_(std::move(other.path_)), temporary_(std::move(other.temporary_)) {
+    : path_(std::move(other.path_)), temporary_(std::move(other.temporary_)), lock_(other.lock_) {
   other.temporary_.clear();
+  other.lock_ = -1;
 }
 
 AtomicFolder::~AtomicFolder() {
   std::error_code ec;
   if (!temporary_.empty()) fs::remove_all(temporary_, ec);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 Status AtomicFolder::commit() {

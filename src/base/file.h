@@ -38,7 +38,8 @@ class MappedFile {
 // The whole of a regular file of at most `limit` bytes, as text.
 Result<std::string> read_text_file(const std::filesystem::path& path, uint64_t limit);
 
-// Writes under a temporary name in the same folder; commit() syncs and renames. Destroyed uncommitted, it leaves nothing behind.
+// Writes under a temporary name in the same folder; commit() syncs and renames. Destroyed uncommitted, it leaves nothing behind. What a killed
+// program left under temporary names of the same target is removed by the next create(): a lock on the temporary file tells whether its writer lives.
 class AtomicFile {
  public:
   // Refuses an existing `path` unless `force`.
@@ -63,7 +64,8 @@ class AtomicFile {
 Status check_file_creatable(const std::filesystem::path& path, bool force);
 Status check_folder_creatable(const std::filesystem::path& path, bool force);
 
-// A folder written under a temporary name beside `path`; commit() syncs its files and renames it. Destroyed uncommitted, it is removed.
+// A folder written under a temporary name beside `path`; commit() syncs its files and renames it. Destroyed uncommitted, it is removed. Leftovers of
+// killed programs are removed as AtomicFile does.
 class AtomicFolder {
  public:
   // Refuses an existing `path` unless `force`. With it a folder is replaced at commit if it is empty, or has a config.json or zeroulp.json and no folders in it.
@@ -78,6 +80,7 @@ class AtomicFolder {
  private:
   AtomicFolder() = default;
   std::filesystem::path path_, temporary_;
+  int lock_ = -1;
 };
 
 }  // namespace zeroulp

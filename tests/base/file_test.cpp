@@ -1,7 +1,9 @@
 #include "base/file.h"
 
 #include <gtest/gtest.h>
+#include <csignal>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -44,6 +46,62 @@ TEST_F(FileTest, CommittedFileIsWholeAndIsNotOverwrittenWithoutForce) {
   EXPECT_EQ(*read_text_file(folder_ / "a", 100), "whole") << "the old content stands until the commit";
   ASSERT_TRUE(forced->commit());
   EXPECT_EQ(*read_text_file(folder_ / "a", 100), "new");
+}
+
+// A writer that is killed leaves its temporary file and folder; the next of the same target removes them, and touches nothing else.
+TEST_F(FileTest, LeftoversOfKilledWritersAreSwept) {
+  for (const char* kept : {".a.tmp-1-old", ".a.tmp-", ".a.tmp-x1", ".ab.tmp-1", "a.tmp-1"}) std::ofstream(folder_ / kept) << "kept";
+  const int before = entries();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto file = AtomicFile::create(folder_ / "a", false);
+    auto second = AtomicFile::create(folder_ / "a", false);
+    auto folder = AtomicFolder::create(folder_ / "m", false);
+    std::ofstream(folder->temporary() / "x") << "half";
+    if (file && second && file->write("half")) ::kill(::getpid(), SIGKILL);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_EQ(entries(), before + 3) << "two files and a folder are left";
+  { ASSERT_TRUE(AtomicFile::create(folder_ / "a", false)); }
+  EXPECT_EQ(entries(), before + 1) << "the folder is another target";
+  { ASSERT_TRUE(AtomicFolder::create(folder_ / "m/", false)); }
+  EXPECT_EQ(entries(), before);
+}
+
+TEST_F(FileTest, WritersThatLiveAreNotSwept) {
+  auto file = AtomicFile::create(folder_ / "a", false);
+  auto folder = AtomicFolder::create(folder_ / "m", false);
+  ASSERT_TRUE(file && folder);
+  std::ofstream(folder->temporary() / "config.json") << "{}";
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {  // another process; exec is what would close the inherited descriptors, and here they are only of the same lock
+    const auto other_file = AtomicFile::create(folder_ / "a", false);
+    const auto other_folder = AtomicFolder::create(folder_ / "m", false);
+    ::_exit(other_file && other_folder ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  ASSERT_TRUE(file->write("whole"));
+  ASSERT_TRUE(file->commit());
+  ASSERT_TRUE(folder->commit());
+  EXPECT_EQ(*read_text_file(folder_ / "a", 100), "whole");
+  EXPECT_TRUE(fs::exists(folder_ / "m/config.json"));
+}
+
+TEST_F(FileTest, TwoOfOneTargetInOneProcessDoNotDisturbEachOther) {
+  auto first = AtomicFile::create(folder_ / "a", true), second = AtomicFile::create(folder_ / "a", true);
+  ASSERT_TRUE(first && second);
+  ASSERT_TRUE(first->write("first") && second->write("second"));
+  ASSERT_TRUE(first->commit());
+  ASSERT_TRUE(second->commit());
+  EXPECT_EQ(*read_text_file(folder_ / "a", 100), "second");
+  EXPECT_EQ(entries(), 1);
 }
 
 TEST_F(FileTest, LinksPipesAndDevicesAreNotReplacedEvenByForce) {
