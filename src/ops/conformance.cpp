@@ -55,7 +55,7 @@ std::string_view kind_name(Kind kind) {
 template <class T>
 void Outputs::append(std::string name, std::span<const T> values, int64_t first_index) {
   const std::span<const std::byte> bytes = std::as_bytes(values);
-  arrays_.push_back({std::move(name), {bytes.begin(), bytes.end()}, sizeof(T), first_index, element_text<T>});
+  arrays_.push_back({std::move(name), {bytes.begin(), bytes.end()}, sizeof(T), first_index, element_text<T>, std::is_same_v<T, uint16_t> || std::is_same_v<T, float>});
 }
 template void Outputs::append(std::string, std::span<const uint16_t>, int64_t);
 template void Outputs::append(std::string, std::span<const float>, int64_t);

@@ -55,6 +55,7 @@ class Outputs {
     size_t width;         // bytes of an element
     int64_t first_index;  // of the array's first element: negative with guards
     std::string (*text)(const std::byte* element);
+    bool real;            // bf16 or fp32
   };
 
   template <class T>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "report/text.h"
 
 namespace zeroulp::verify {
@@ -148,8 +149,8 @@ Json tensor_json(const TensorDiff& t) {
 std::string diff_text(const Diff& diff, int64_t rows) {
   const size_t limit = rows == 0 ? SIZE_MAX : static_cast<size_t>(rows);
   std::string out = headline(diff) + "\n";
-  for (const std::string& line : diff.checkpoints.differing_json) out += line + "\n";
-  if (const std::string first = first_divergence(diff); !first.empty()) out += first + "\n";
+  for (const std::string& line : diff.checkpoints.differing_json) out += on_one_line(line) + "\n";
+  if (const std::string first = first_divergence(diff); !first.empty()) out += on_one_line(first) + "\n";
   if (unequal(diff) == 0) return out;
   const Table table =
       diff.kind == DiffKind::kDigestLogs ? sequence_table(diff.digests, limit) : tensor_table(diff.checkpoints, limit);

@@ -5,6 +5,16 @@ zeroulp=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$zeroulp" faults --list | grep -q '^| scale-order '
+# The gates on the suite's own inputs: equality rejects all of the catalogue, one bf16 spacing does not.
+"$zeroulp" faults --suite --json "$work/s.json" >"$work/s.txt"
+faults=$("$zeroulp" faults --list | sed '/^cannot change/,$d' | grep -c '^| [a-z]')
+grep -q "^equal bits: rejects $((faults - 1)) of $((faults - 1)) faults" "$work/s.txt"
+grep -q '^| truncated .*| x     | \.  ' "$work/s.txt"
+grep -q '^| quant-truncated .*| x     | -  ' "$work/s.txt"
+grep -q '"measured": "x\.\.\.\.\.\."' "$work/s.json"
+code=0
+"$zeroulp" faults --suite --only no-such-fault >/dev/null 2>"$work/e" || code=$?
+[ $code = 2 ] && grep -q 'no-such-fault' "$work/e"
 run() { "$zeroulp" faults seeded:qwen2 --threads 1 --only truncated --only bias-lost --only silu-exchanged "$@"; }
 run --results "$work/whole" --json "$work/f.json" --html "$work/f.html" >"$work/f.txt"
 grep -q '^Equality rejects all 3 faults' "$work/f.txt"

@@ -18,7 +18,7 @@ namespace {
 struct Options {
   std::string model, text, results, json, html;
   std::vector<std::string> only;
-  bool list = false, force = false, outputs = false;
+  bool list = false, suite = false, force = false, outputs = false;
   int64_t threads = std::max(1u, std::thread::hardware_concurrency());
 };
 
@@ -69,13 +69,31 @@ Result<int> run(const Options& o) {
   return study->holds() ? 0 : 1;
 }
 
+Result<int> run_suite(const Options& o) {
+  report::Report report("faults");
+  for (const std::string& name : o.only)
+    if (verify::find_fault(name) == nullptr) return usage_error(fmt::format("--only {}: there is no such fault; --list names them", name));
+  const auto gates = [&] {
+    report::Progress bar("faults on the suite's inputs", 0);
+    return verify::gates_on_suite(o.only, [&bar](std::string_view op) { bar.detail(std::string(op)); });
+  }();
+  if (gates.empty()) return interrupted();
+  if (o.json != "-") {
+    fmt::print("{}\nx: the gate notices the fault in a case of the suite; .: it passes all; -: not asked\n\n", verify::suite_table(gates).text());
+    for (const std::string& line : verify::findings(gates)) tell(line);
+  }
+  verify::to_json(gates, report.body);
+  if (!o.json.empty()) ZU_TRY(report.write(o.json, o.force));
+  return std::all_of(gates.begin(), gates.end(), [](const verify::SuiteGates& g) { return g.seen(verify::Gate::kEqual) == verify::Seen::kNoticed; }) ? 0 : 1;
+}
+
 }  // namespace
 
 int cmd_faults(int argc, char** argv) {
   Options o;
   Args args("faults", "Which checks would notice a wrong kernel? A model under one known fault after another, against ten gates.",
             {"zeroulp faults models/smollm2-w8a15 --text models/text/technical.txt --results out/faults --html out/faults.html",
-             "zeroulp faults seeded:llama --results out/tiny --only scale-order --only k-tail", "zeroulp faults --list"});
+             "zeroulp faults seeded:llama --results out/tiny --only scale-order --only k-tail", "zeroulp faults --suite"});
   args.positional("MODEL", o.model, "folder of a quantised model, or seeded:llama, seeded:qwen2, seeded:qwen3 for a tiny one", false);
   args.input("--text", o.text, "ordinary text of 4,096 tokens or more");
   args.option("--results", o.results, "folder with one file per fault: made where it is missing, gone on with where it is not");
@@ -83,16 +101,22 @@ int cmd_faults(int argc, char** argv) {
   args.flag("--outputs", o.outputs, "only the gates on outputs, not those on the model's text: minutes, not an hour");
   args.option("--threads", o.threads, "threads", 1, 1024);
   args.flag("--list", o.list, "the catalogue with its predictions, and what cannot change a bit; nothing is run");
+  args.flag("--suite", o.suite, "the gates on outputs asked of the suite's own inputs; no model takes part");
   args.output("--json", o.json, "write the report as JSON; - for standard output");
   args.output("--html", o.html, "write the report as a page: the kill matrix as a heat map");
   args.force(o.force, "replace existing reports");
-  args.excludes({"--list"}, {"--text", "--results", "--only", "--outputs", "--json", "--html"});
+  args.excludes({"--list"}, {"--text", "--results", "--only", "--outputs", "--json", "--html", "--suite"});
+  args.excludes({"--suite"}, {"--text", "--results", "--outputs", "--html"});
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   if (o.list) {
     fmt::print("{}\ncannot change a bit:\n{}", verify::fault_table().text(), verify::equivalent_table().text());
     return 0;
   }
-  if (o.model.empty()) return fail("faults", usage_error("needs a MODEL, or --list"));
+  if (o.suite) {
+    const Result<int> code = o.model.empty() ? run_suite(o) : usage_error("--suite asks no model; leave MODEL out");
+    return code ? *code : fail("faults", code.error());
+  }
+  if (o.model.empty()) return fail("faults", usage_error("needs a MODEL, or --list or --suite"));
   if (o.results.empty()) return fail("faults", usage_error("needs --results FOLDER"));
   const Result<int> code = run(o);
   return code ? *code : fail("faults", code.error());

@@ -10,29 +10,16 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "base/fp_env.h"
 #include "base/interrupt.h"
 #include "engine/generate.h"
 #include "engine/quality.h"
 #include "io/fields.h"
-#include "ops/argmax/cases.h"
-#include "ops/argmax/reference.h"
-#include "ops/attention/cases.h"
-#include "ops/embedding/cases.h"
-#include "ops/kv_cache/cases.h"
-#include "ops/linear_s8/cases.h"
-#include "ops/mutants/mutants.h"
-#include "ops/quant_rows/cases.h"
-#include "ops/residual/cases.h"
-#include "ops/rmsnorm/cases.h"
-#include "ops/rope/cases.h"
-#include "ops/silu_mul/cases.h"
 #include "report/json.h"
+#include "verify/faults/suite.h"
 
 namespace zeroulp::verify {
 
 namespace fs = std::filesystem;
-namespace conformance = ops::conformance;
 using io::Json;
 
 StudyEffort StudyEffort::outputs_only() {
@@ -59,37 +46,6 @@ bool Study::holds() const {
 }
 
 namespace {
-
-// The first case of an op's suite that rejects each mutant.
-template <class Fn>
-void add_suite(std::string_view op, conformance::Cases<Fn>* cases, Fn* right, std::span<const ops::Variant<Fn>> mutants, Json& to) {
-  const FpEnvScope fp;
-  for (const conformance::Outcome& o : conformance::run(op, cases, right, mutants, cpu_features(), /*only_first=*/true))
-    if (o.variant != conformance::kReference) to[fmt::format("{}: {}", op, o.variant)] = o.first ? o.first->in.name : "";
-}
-
-// The op's fastest variant stands for its reference, which it equals on all of these cases (Conformance.*).
-template <class Fn>
-Fn* fastest(std::string_view op, std::span<const ops::Variant<Fn>> table) {
-  const auto best = ops::select(op, table, "", cpu_features());
-  ZU_CHECK(best.has_value());
-  return best->run;
-}
-
-void suite_of(std::string_view op, Json& to) {
-  using namespace ops;
-  if (op == "linear_s8") add_suite(op, linear_s8::cases, fastest(op, linear_s8::variants()), mutants::of_linear_s8(), to);
-  if (op == "quant_rows") add_suite(op, quant_rows::cases, fastest(op, quant_rows::variants()), mutants::of_quant_rows(), to);
-  if (op == "rmsnorm") add_suite(op, rmsnorm::cases, fastest(op, rmsnorm::variants()), mutants::of_rmsnorm(), to);
-  if (op == "rope") add_suite(op, rope::cases, fastest(op, rope::variants()), mutants::of_rope(), to);
-  if (op == "rope_table") add_suite(op, rope::table_cases, num::sincos_bf16, mutants::of_rope_table(), to);
-  if (op == "attention") add_suite(op, attention::cases, fastest(op, attention::variants()), mutants::of_attention(), to);
-  if (op == "kv_cache") add_suite<kv_cache::StoreFn>(op, kv_cache::cases, kv_cache::store, mutants::of_kv_cache(), to);
-  if (op == "silu_mul") add_suite(op, silu_mul::cases, fastest(op, silu_mul::variants()), mutants::of_silu_mul(), to);
-  if (op == "residual") add_suite(op, residual::cases, fastest(op, residual::variants()), mutants::of_residual(), to);
-  if (op == "embedding") add_suite(op, embedding::cases, fastest(op, embedding::variants()), mutants::of_embedding(), to);
-  if (op == "argmax") add_suite(op, argmax::cases, argmax::reference, mutants::of_argmax(), to);
-}
 
 Status write_json(const fs::path& path, const Json& json) {
   ZU_TRY_ASSIGN(AtomicFile file, AtomicFile::create(path, true));
@@ -290,7 +246,7 @@ class Driver {
 
   Result<std::string> suite_case(const Fault& fault) {
     const std::string key = fmt::format("{}: {}", fault.op, fault.mutant);
-    if (!suite_.contains(key)) suite_of(fault.op, suite_);
+    if (!suite_.contains(key)) first_suite_cases(fault.op, suite_);
     ZU_CHECK(suite_.contains(key));
     return suite_[key].get<std::string>();
   }

@@ -130,6 +130,41 @@ std::string headline(const Study& s) {
   return s.results.empty() ? std::string("No fault was run") : fmt::format("Equality on the suite's inputs does not reject all of the {} faults", s.results.size());
 }
 
+Table suite_table(const std::vector<SuiteGates>& gates) {
+  std::vector<Table::Column> columns = {{"fault"}, {"class"}};
+  for (const Gate gate : kOutputGates) columns.push_back({std::string(gate_short(gate))});
+  Table t(columns);
+  for (const SuiteGates& g : gates) {
+    const Fault* f = find_fault(g.name);
+    ZU_CHECK(f != nullptr);
+    std::vector<Cell> row = {Cell(g.name), Cell(std::string(class_name(f->fault_class)))};
+    for (const Gate gate : kOutputGates) row.emplace_back(std::string(1, static_cast<char>(g.seen(gate))));
+    t.row(std::move(row));
+  }
+  return t;
+}
+
+std::vector<std::string> findings(const std::vector<SuiteGates>& gates) {
+  std::vector<std::string> out;
+  for (const Gate gate : kOutputGates) {
+    const auto seen = [&](Seen what) { return std::count_if(gates.begin(), gates.end(), [&](const SuiteGates& g) { return g.seen(gate) == what; }); };
+    out.push_back(fmt::format("{}: rejects {} of {} faults.", gate_name(gate), seen(Seen::kNoticed), seen(Seen::kNoticed) + seen(Seen::kPassed)));
+  }
+  return out;
+}
+
+void to_json(const std::vector<SuiteGates>& gates, report::Json& body) {
+  body["gates"] = report::Json::array();
+  for (const Gate gate : kOutputGates) body["gates"].push_back(gate_name(gate));
+  body["faults"] = report::Json::array();
+  for (const SuiteGates& g : gates) {
+    std::string letters;
+    for (const Gate gate : kOutputGates) letters += static_cast<char>(g.seen(gate));
+    body["faults"].push_back({{"fault", g.name}, {"measured", letters}, {"first", g.apart.first}});
+  }
+  body["findings"] = findings(gates);
+}
+
 void to_json(const Study& s, report::Json& body) {
   body["model"] = {{"identity", s.model_identity}, {"name", s.model_name}, {"profile", s.profile}};
   body["text"] = {{"name", s.text_name}, {"sha256", s.text_sha256}};
