@@ -32,24 +32,49 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+namespace {
+
+// Whether a terminal would take the well-formed sequence at the front of `text` for more than a character of a line: C0, DEL, C1, U+2028, U+2029,
+// and what turns the direction of writing.
+bool steers(std::string_view sequence) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(sequence[i]); };
+  if (sequence.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7f;
+  if (sequence.size() == 2) return byte(0) == 0xc2 && byte(1) < 0xa0;
+  if (sequence.size() != 3 || byte(0) != 0xe2) return false;
+  return (byte(1) == 0x80 && byte(2) >= 0xa8 && byte(2) <= 0xae) || (byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9);
+}
+
+// Takes one character (or one malformed byte) off the front of `rest` and adds it to `out`, escaped where it steers.
+void take_escaped(std::string_view& rest, std::string& out) {
+  const size_t length = utf8_sequence_length(rest), taken = std::max<size_t>(length, 1);
+  const std::string_view sequence = rest.substr(0, taken);
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(sequence[i]); };
+  if (length == 0 || (length == 1 && steers(sequence)))
+    out += fmt::format("\\x{:02x}", byte(0));
+  else if (steers(sequence))
+    out += fmt::format("\\u{:04x}", length == 2 ? byte(1) : 0x2000 + ((byte(1) & 0x3f) << 6) + (byte(2) & 0x3f));
+  else
+    out += sequence;
+  rest.remove_prefix(taken);
+}
+
+}  // namespace
+
+std::string on_one_line(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) take_escaped(text, out);
+  return out;
+}
+
 std::string in_quotes(std::string_view text, size_t limit) {
   std::string out = "\"";
   std::string_view rest = text;
   while (!rest.empty()) {
     const size_t length = std::max<size_t>(utf8_sequence_length(rest), 1);
     if (text.size() - rest.size() + length > limit) return out + fmt::format("...\" ({} bytes)", text.size());
-    const auto c = static_cast<uint8_t>(rest[0]);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += rest[0];
-    } else if (c < 0x20 || c == 0x7f || (length == 1 && c >= 0x80)) {
-      out += fmt::format("\\x{:02x}", c);
-    } else if (length == 2 && c == 0xc2 && static_cast<uint8_t>(rest[1]) < 0xa0) {  // C1 controls steer terminals too
-      out += fmt::format("\\u{:04x}", static_cast<uint8_t>(rest[1]));
-    } else {
-      out += rest.substr(0, length);
-    }
-    rest.remove_prefix(length);
+    if (rest[0] == '"' || rest[0] == '\\') out += '\\';
+    take_escaped(rest, out);
   }
   return out + '"';
 }

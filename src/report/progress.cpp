@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/text.h"
 #include "report/text.h"
 
 namespace zeroulp::report {
@@ -49,7 +50,7 @@ std::string progress_line(std::string_view label, uint64_t done, uint64_t total,
     if (total > done) line += fmt::format(", {} left", duration_text(static_cast<double>(total - done) / rate));
   }
   if (!detail.empty()) line += fmt::format("  {}", detail);
-  return shorten(line, width);
+  return shorten(on_one_line(line), width);
 }
 
 Progress::Progress(std::string label, uint64_t total, std::string unit)

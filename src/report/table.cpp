@@ -3,19 +3,20 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "report/text.h"
 
 namespace zeroulp::report {
 namespace {
 
-// A bar would end the cell in Markdown, and a line break the row.
+// A bar would end the cell in Markdown, a line break the row, and other control characters steer a terminal.
 std::string cell_text(const std::string& text) {
   std::string out;
   for (const char c : text) {
     if (c == '|') out += '\\';
     out += c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
   }
-  return out;
+  return on_one_line(out);
 }
 
 std::string padded(const std::string& text, size_t width, Align align) {

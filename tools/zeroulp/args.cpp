@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "engine/mpi_exchange.h"
 
 namespace zeroulp::cli {
@@ -200,7 +201,8 @@ int Args::parse(int argc, char** argv) {
   }
 }
 
-void say(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
+void say(const std::string& line) { std::fputs((on_one_line(line) + "\n").c_str(), stderr); }
+void tell(const std::string& line) { fmt::print("{}\n", on_one_line(line)); }
 
 int fail(const std::string& verb, const Error& error) {
   std::fflush(stdout);

@@ -56,8 +56,11 @@ class Args {
   std::unique_ptr<Impl> impl_;
 };
 
-// A line on standard error. That it cannot be written changes nothing: the exit code speaks too.
+// A line on standard error, one whatever names are in it (on_one_line). That it cannot be written changes nothing: the exit code speaks too.
 void say(const std::string& line);
+
+// A line of the result on standard output, likewise one.
+void tell(const std::string& line);
 
 // Prints "zeroulp VERB: text" to stderr and gives the exit code. Of the processes of an MPI launch, which all meet the same error, the first
 // speaks.

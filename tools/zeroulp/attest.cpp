@@ -83,7 +83,7 @@ Result<int> record_run(const AttestOptions& o) {
   const std::string summary = fmt::format("{}: {} sequences, {} positions, {} bytes, {}; digest {}", o.record, log.workload.prompts.size(),
                                           log.log.digests.size(), bytes.size(), key ? "sealed with the key" : "sealed by its hash",
                                           log.log.combined().hex());
-  o.record == "-" ? say(summary) : fmt::print("{}\n", summary);
+  o.record == "-" ? say(summary) : tell(summary);
   return 0;
 }
 
@@ -97,11 +97,11 @@ Result<int> replay_run(const AttestOptions& o) {
   const auto replayed = verify::replay(model, log, config, o.plant);
   if (!replayed) return Error{replayed.error().code, fmt::format("{}: {}", o.replay, replayed.error().text)};
   if (o.json != "-") {
-    fmt::print("recorded  {}\n", machine_of(log.provenance ? *log.provenance : io::Json()));
-    fmt::print("here      {}\n", machine_of(report.body));
-    fmt::print("kernels   {}\n", fmt::join(replayed->kernels, " "));
-    fmt::print("seal      {}\n", key ? "HMAC-SHA-256, made with this key" : "SHA-256: whole, but anybody could have made it");
-    fmt::print("{}: {}\n", replayed->holds() ? "HOLDS" : "DOES NOT HOLD", replayed->verdict());
+    tell(fmt::format("recorded  {}", machine_of(log.provenance ? *log.provenance : io::Json())));
+    tell(fmt::format("here      {}", machine_of(report.body)));
+    tell(fmt::format("kernels   {}", fmt::join(replayed->kernels, " ")));
+    tell(fmt::format("seal      {}", key ? "HMAC-SHA-256, made with this key" : "SHA-256: whole, but anybody could have made it"));
+    tell(fmt::format("{}: {}", replayed->holds() ? "HOLDS" : "DOES NOT HOLD", replayed->verdict()));
   }
   if (!o.json.empty()) {
     report.body["holds"] = replayed->holds();

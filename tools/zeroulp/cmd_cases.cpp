@@ -206,14 +206,16 @@ Verdict verdict_of(const cases::CheckResult& r, bool allow_declined) {
 void print_check(const cases::CheckResult& r, const Verdict& v) {
   std::vector<std::string_view> kinds;
   for (const cases::Kind k : r.header.kinds) kinds.push_back(cases::kind_name(k));
-  fmt::print("{}, {} cases: {} of {} elements wrong, in {} of {} cases\n", r.header.op, fmt::join(kinds, ", "), report::count_text(r.wrong), report::count_text(r.elements),
-             report::count_text(r.wrong_cases), report::count_text(r.cases));
+  tell(fmt::format("{}, {} cases: {} of {} elements wrong, in {} of {} cases", r.header.op, fmt::join(kinds, ", "), report::count_text(r.wrong), report::count_text(r.elements),
+             report::count_text(r.wrong_cases), report::count_text(r.cases)));
   if (r.declined > 0) fmt::print("not done by the kernel: {} cases\n", report::count_text(r.declined));
   if (r.first) {
     const cases::Wrong& w = *r.first;
-    fmt::print("first wrong: {}[{}] of case {} '{}' ({})\n  want {}\n  got  {}\n", w.output, fmt::join(w.at, ", "), w.case_index, w.case_name, cases::kind_name(w.kind), w.want, w.got);
-    fmt::print("  rule broken: {}\n", w.rule);
-    if (!w.catches.empty()) fmt::print("  the case is there to catch: {}\n", w.catches);
+    tell(fmt::format("first wrong: {}[{}] of case {} '{}' ({})", w.output, fmt::join(w.at, ", "), w.case_index, w.case_name, cases::kind_name(w.kind)));
+    tell(fmt::format("  want {}", w.want));
+    tell(fmt::format("  got  {}", w.got));
+    tell(fmt::format("  rule broken: {}", w.rule));
+    if (!w.catches.empty()) tell(fmt::format("  the case is there to catch: {}", w.catches));
     if (const std::string likely = likely_class(r); !likely.empty()) fmt::print("  looks like: {}\n", likely);
     if (w.kind != cases::Kind::kCaptured)
       fmt::print("  that case alone: zeroulp cases emit {} --kind {} --first {} --count 1 | KERNEL | zeroulp cases check\n", r.header.op, cases::kind_name(w.kind), w.case_index);

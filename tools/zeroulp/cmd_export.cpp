@@ -26,8 +26,8 @@ Status run(const Options& o) {
     report.body["notes"] = made.notes;
     return report.write("-", false);
   }
-  fmt::print("{}: {}, {} tensors, {:.1f} MB\n", o.out, o.format, made.tensors, static_cast<double>(made.bytes) / 1e6);
-  for (const std::string& note : made.notes) fmt::print("  {}\n", note);
+  tell(fmt::format("{}: {}, {} tensors, {:.1f} MB", o.out, o.format, made.tensors, static_cast<double>(made.bytes) / 1e6));
+  for (const std::string& note : made.notes) tell(fmt::format("  {}", note));
   return {};
 }
 

@@ -23,10 +23,10 @@ void add_import(const model::GgufImportReport& r, report::Json& out) {
 }
 
 void print_import(const model::GgufImportReport& r, const std::string& folder) {
-  fmt::print("{}: {}, {} layers, {} tensors, {:.1f} M weights in BF16 ({:.1f} MB from {:.1f} MB), {} head, tokenizer {}\n",
+  tell(fmt::format("{}: {}, {} layers, {} tensors, {:.1f} M weights in BF16 ({:.1f} MB from {:.1f} MB), {} head, tokenizer {}",
              folder, r.config.architecture, r.config.layers, r.tensors, static_cast<double>(r.weights) / 1e6,
              static_cast<double>(r.bytes_out) / 1e6, static_cast<double>(r.bytes_in) / 1e6,
-             r.config.tied_head ? "tied" : "untied", r.pre);
+             r.config.tied_head ? "tied" : "untied", r.pre));
 }
 
 Result<model::GgufImportReport> import_with_progress(const std::string& gguf, const std::string& folder,

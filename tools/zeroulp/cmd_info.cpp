@@ -21,12 +21,6 @@ struct TypeTotal {
   uint64_t tensors = 0, elements = 0, bytes = 0;
 };
 
-// As it is if it fits on one line of a terminal, else quoted.
-std::string plain(const std::string& text) {
-  const std::string quoted = in_quotes(text, 200);
-  return quoted.size() == text.size() + 2 ? text : quoted;
-}
-
 uint64_t elements_of(const model::TensorLine& t) {
   uint64_t n = 1;
   for (const int64_t d : t.shape) n *= static_cast<uint64_t>(d);
@@ -84,7 +78,7 @@ void add_description(const model::Description& d, report::Json& out) {
 }
 
 void print_config(const model::ModelConfig& c) {
-  fmt::print("architecture   {}: {} layers, hidden {}, {} query and {} KV heads of {}, intermediate {}\n", c.architecture,
+  fmt::print("architecture   {}: {} layers, hidden {}, {} query and {} KV heads of {}, intermediate {}\n", on_one_line(c.architecture),
              c.layers, c.hidden, c.heads, c.kv_heads, c.head_dim, c.intermediate);
   fmt::print("vocabulary     {} rows, {} head; stop tokens {}\n", c.vocab, c.tied_head ? "tied" : "untied",
              fmt::join(c.stop_tokens, ", "));
@@ -92,12 +86,12 @@ void print_config(const model::ModelConfig& c) {
 }
 
 void print_description(const model::Description& d, const std::string& path, bool all) {
-  fmt::print("{}: {}, {} file{}, {:.1f} MB\n", path, d.kind, d.files, d.files == 1 ? "" : "s",
+  fmt::print("{}: {}, {} file{}, {:.1f} MB\n", on_one_line(path), d.kind, d.files, d.files == 1 ? "" : "s",
              static_cast<double>(d.bytes) / 1e6);
   if (d.config) print_config(*d.config);
   if (d.kind != "safetensors") {
     fmt::print("tokenizer      {}\n",
-               d.tokenizer.empty() ? "none" : fmt::format("{}, {} tokens", plain(d.tokenizer), d.tokens));
+               d.tokenizer.empty() ? "none" : fmt::format("{}, {} tokens", on_one_line(d.tokenizer), d.tokens));
     fmt::print("chat template  {}\n", d.has_chat_template ? "present" : "none");
   }
   using report::Align;
@@ -108,7 +102,7 @@ void print_description(const model::Description& d, const std::string& path, boo
   if (!all) return;
   report::Table tensors({{"tensor"}, {"type"}, {"shape"}, {"bytes", Align::kRight}});
   for (const model::TensorLine& t : d.tensors)
-    tensors.row({plain(t.name), t.type, fmt::format("[{}]", fmt::join(t.shape, ", ")), std::to_string(t.bytes)});
+    tensors.row({t.name, t.type, fmt::format("[{}]", fmt::join(t.shape, ", ")), std::to_string(t.bytes)});
   fmt::print("\n{}", tensors.text());
 }
 
@@ -190,7 +184,7 @@ int cmd_info(int argc, char** argv) {
   } else {
     print_description(*description, path, all);
     if (there) print_on_gpu(*there);
-    for (const std::string& note : description->notes) fmt::print(stderr, "zeroulp info: {}\n", note);
+    for (const std::string& note : description->notes) say(fmt::format("zeroulp info: {}", note));
   }
   return description->problem ? fail("info", *description->problem) : 0;
 }

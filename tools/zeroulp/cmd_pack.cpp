@@ -99,8 +99,8 @@ int run(const std::string& verb, Common& c, Result<PackReport> (*work)(const std
   }
   if (verb == "pack") print_table(*done, c.tensors);
   const uint64_t in = done->bytes_in, out = done->bytes_out;
-  fmt::print("{}: {} file{}, {} copied, {} to {} bytes ({:.4f}), {:.2f} s\n", c.target, done->files, done->files == 1 ? "" : "s", done->copied, in, out,
-             verb == "pack" ? ratio(in, out) : ratio(out, in), report.elapsed_s());
+  tell(fmt::format("{}: {} file{}, {} copied, {} to {} bytes ({:.4f}), {:.2f} s", c.target, done->files, done->files == 1 ? "" : "s", done->copied, in, out,
+             verb == "pack" ? ratio(in, out) : ratio(out, in), report.elapsed_s()));
   return 0;
 }
 

@@ -110,9 +110,9 @@ void print_quality(const Options& o, const Text& text, const engine::QualityText
   const auto describe = [](const std::string& folder, const AnyModel& a) {
     return folder + "  " + a.kind() + (a.quantized() ? ", identity " + a.identity() : "");
   };
-  fmt::print("model       {}\n", describe(o.model, m));
-  if (reference != nullptr) fmt::print("against     {}\n", describe(o.against, *reference));
-  fmt::print("text        {}  sha256 {}\n", o.text, text.sha256);
+  tell(fmt::format("model       {}", describe(o.model, m)));
+  if (reference != nullptr) tell(fmt::format("against     {}", describe(o.against, *reference)));
+  tell(fmt::format("text        {}  sha256 {}", o.text, text.sha256));
   fmt::print("tokens      {} to {} of {}, {} windows of {}, start token {}\n", o.from, o.from + windows.tokens_used() - 1,
              report::count_text(text.total), q.windows, o.window, text.start_token ? fmt::format("{}", *text.start_token) : "none");
   if (!q.compared) {
@@ -145,7 +145,7 @@ Status run(const Options& o) {
   }
   for (const AnyModel* m : {&model, reference ? &*reference : nullptr})
     if (m != nullptr)
-      for (const std::string& note : m->notes()) fmt::print(stderr, "zeroulp quality: {}\n", note);
+      for (const std::string& note : m->notes()) say(fmt::format("zeroulp quality: {}", note));
 
   report::Progress progress("quality", static_cast<uint64_t>(windows.windows()), "windows");
   engine::QualityJob job{windows, model.config().vocab, model.decode(), std::nullopt, [&](int64_t done) { progress.set(static_cast<uint64_t>(done)); }};

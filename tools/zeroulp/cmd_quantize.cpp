@@ -133,13 +133,13 @@ void print_outcome(const Options& o, const quant::Job& job, const quant::Outcome
   }
   if (outcome.codes_saturated > 0)
     fmt::print("{} codes of -128 became -127: the contract has no -128\n", outcome.codes_saturated);
-  fmt::print("{}: {}, {:.1f} MB, identity {}\n", o.out, outcome.profile, static_cast<double>(outcome.weight_bytes) / 1e6, outcome.identity);
+  tell(fmt::format("{}: {}, {:.1f} MB, identity {}", o.out, outcome.profile, static_cast<double>(outcome.weight_bytes) / 1e6, outcome.identity));
 }
 
 Status run(const Options& o) {
   report::Report report("quantize");
   ZU_TRY_ASSIGN(const model::Checkpoint checkpoint, model::Checkpoint::open(o.model));
-  for (const std::string& note : checkpoint.notes()) fmt::print(stderr, "zeroulp quantize: {}\n", note);
+  for (const std::string& note : checkpoint.notes()) say(fmt::format("zeroulp quantize: {}", note));
   quant::Job job;
   ZU_TRY_ASSIGN(job.options, conversion_options(o, checkpoint.config()));
   ZU_TRY_ASSIGN(job.calibration, read_calibration(o));

@@ -9,6 +9,7 @@
 
 #include "args.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "engine/generate.h"
 #include "engine/kv_file.h"
 #include "io/json.h"
@@ -368,7 +369,8 @@ int cmd_run(int argc, char** argv) {
   args.needs({"--top-k", "--top-p", "--seed"}, [&o] { return o.temperature > 0; }, "--temperature above 0");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   for (const std::string& s : o.stop)
-    if (s.empty()) return fail("run", usage_error("--stop needs some text"));
+    if (s.empty() || !is_utf8(s))
+      return fail("run", usage_error(s.empty() ? "--stop needs some text" : fmt::format("--stop {}: is not UTF-8, and what is generated always is; it would never be found", in_quotes(s))));
   const Result<int> code = Run(o)();
   return code ? *code : fail("run", code.error());
 }

@@ -58,8 +58,8 @@ void print(const verify::Answer& a) {
   }
   if (a.quality) fmt::print("quality against the reference path:\n{}\n", verify::quality_table(*a.quality).text());
   if (a.first_difference) fmt::print("first divergence, {} against the baseline:\n  {}\n", a.located_in.describe(), a.first_difference->text());
-  for (const std::string& s : a.skipped) fmt::print("skipped: {}\n", s);
-  fmt::print("{}: {}\n", a.holds() ? "HOLDS" : "DOES NOT HOLD", a.verdict());
+  for (const std::string& s : a.skipped) tell(fmt::format("skipped: {}", s));
+  tell(fmt::format("{}: {}", a.holds() ? "HOLDS" : "DOES NOT HOLD", a.verdict()));
 }
 
 Result<int> run(const Options& o) {
