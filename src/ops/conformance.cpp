@@ -48,6 +48,11 @@ std::string element_text(const std::byte* element) {
 
 }  // namespace
 
+std::pair<std::string_view, std::string_view> split_name(std::string_view name) {
+  const size_t at = name.find('=');
+  return {name.substr(0, at), at == name.npos ? std::string_view() : name.substr(at + 1)};
+}
+
 std::string_view kind_name(Kind kind) {
   return kind == Kind::kExhaustive ? "exhaustive" : kind == Kind::kHard ? "hard" : "random";
 }
@@ -105,7 +110,13 @@ void for_each_op(const Visit& visit) {
   visit("silu_mul", silu_mul::cases, silu_mul::reference, silu_mul::variants(), silu_mul::device_variants());
 }
 
-bool asked(std::string_view op, std::span<const std::string> only) { return only.empty() || std::find(only.begin(), only.end(), op) != only.end(); }
+// Whether `only` names the op, or one of its variants: this one, where `variant` is given.
+bool asked(std::string_view op, std::span<const std::string> only, std::string_view variant = {}) {
+  return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& name) {
+           const auto [of, which] = split_name(name);
+           return of == op && (which.empty() || variant.empty() || which == variant);
+         });
+}
 
 void append(std::vector<Outcome>& all, std::vector<Outcome> more) {
   for (Outcome& outcome : more) all.push_back(std::move(outcome));
@@ -119,7 +130,10 @@ std::vector<Outcome> run_all(const CpuFeatures& cpu, const std::function<void(st
   for_each_op([&]<class Fn>(std::string_view op, Cases<Fn>* cases, Fn* reference, std::span<const Variant<Fn>> variants, auto) {
     if (!asked(op, only) || interrupt_requested()) return;  // the caller asks too, and takes no verdict from a part
     if (progress) progress(op);
-    append(all, run(op, cases, reference, variants, cpu));
+    std::vector<Variant<Fn>> some;
+    for (const Variant<Fn>& v : variants)
+      if (asked(op, only, v.name)) some.push_back(v);
+    append(all, run<Fn>(op, cases, reference, some, cpu));
   });
   return all;
 }
@@ -133,7 +147,7 @@ std::vector<Outcome> run_all_on_device(int index, const std::function<void(std::
     if (progress) progress(op);
     std::vector<Candidate<Fn>> candidates;
     for (const auto& v : on_device)
-      candidates.push_back({std::string(v.name), v.staged, !usable ? usable.error().text : v.why_not != nullptr ? v.why_not() : ""});
+      if (asked(op, only, v.name)) candidates.push_back({std::string(v.name), v.staged, !usable ? usable.error().text : v.why_not != nullptr ? v.why_not() : ""});
     append(all, run(op, cases, reference, candidates));
   });
   return all;

@@ -159,7 +159,10 @@ std::vector<Outcome> run(std::string_view op, Cases<Fn>* cases, Fn* reference, s
 inline constexpr std::string_view kOps[] = {"argmax",     "attention", "embedding", "linear_s8", "nll",
                                             "quant_rows", "residual",  "rmsnorm",   "rope",      "silu_mul"};
 
-// All of them, or those named in `only`. Runs under the contract's floating-point control. `progress` is told each op's name before it runs.
+// "op" or "op=variant" as its parts; the second is empty without one.
+std::pair<std::string_view, std::string_view> split_name(std::string_view name);
+
+// All of them, or those named in `only` as "op" or "op=variant". Runs under the contract's floating-point control. `progress` is told each op's name before it runs.
 std::vector<Outcome> run_all(const CpuFeatures& cpu, const std::function<void(std::string_view op)>& progress = {},
                              std::span<const std::string> only = {});
 

@@ -163,6 +163,12 @@ TEST(Conformance, OnlyTheOpsAskedForRun) {
   const std::vector<Outcome> outcomes = run_all(CpuFeatures{}, {}, only);
   ASSERT_FALSE(outcomes.empty());
   for (const Outcome& o : outcomes) EXPECT_EQ(o.op, "argmax");
+  const std::vector<std::string> variant{"argmax=avx2"};
+  const std::vector<Outcome> of_variant = run_all(CpuFeatures{}, {}, variant);
+  ASSERT_EQ(of_variant.size(), 2u);
+  EXPECT_EQ(of_variant[1].variant, "avx2");
+  const std::vector<std::string> unknown{"argmax=avx1"};
+  EXPECT_EQ(verdict(run_all(CpuFeatures{}, {}, unknown), unknown).ops_not_compared, std::vector<std::string>{"argmax"});
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ part_sanitizer() {
   for tool in memcheck racecheck; do
     under "$tool" fused "$fused" --gtest_brief=1 --gtest_filter="$([[ $tool == racecheck ]] && echo 'Fused.*' || echo '*')" &
     jobs+=($!)
-    for op in argmax attention embedding linear_s8 nll quant_rows residual rmsnorm rope silu_mul; do
+    for op in argmax attention embedding nll quant_rows residual rmsnorm rope silu_mul linear_s8={cuda_ref,cuda_dp4a,triton,cublaslt,cutlass_sm90,wgmma_splitk,wgmma,cuda}; do
       under "$tool" "$op" "$zeroulp" doctor --conformance --device cuda --op "$op" &
       jobs+=($!)
     done

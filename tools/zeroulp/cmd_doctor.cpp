@@ -49,9 +49,11 @@ std::vector<Outcome> run_suite(const CpuFeatures& cpu, int gpu, const std::vecto
 }
 
 Result<Findings> examine(const Options& o) {
-  for (const std::string& op : o.only)
+  for (const std::string& name : o.only) {
+    const std::string_view op = ops::conformance::split_name(name).first;
     if (std::find(std::begin(ops::conformance::kOps), std::end(ops::conformance::kOps), op) == std::end(ops::conformance::kOps))
-      return usage_error(fmt::format("--op {}: there is no such op; there are {}", op, fmt::join(ops::conformance::kOps, ", ")));
+      return usage_error(fmt::format("--op {}: there is no such op; there are {}", name, fmt::join(ops::conformance::kOps, ", ")));
+  }
   Findings f{cpu_features(), {}, {}, {}, {}};
   ZU_TRY_ASSIGN(const int gpu, device::parse_device(o.device));
   if (gpu < 0) {
@@ -118,7 +120,7 @@ int cmd_doctor(int argc, char** argv) {
   args.option("--kernel", o.kernel, "show the choice for this variant, or for op=variant,...; empty: the fastest");
   args.option("--device", o.device, "cpu, cuda or cuda:N");
   args.flag("--conformance", o.conformance, "compare every variant with the reference, bit for bit, on the contract's cases");
-  args.option("--op", o.only, "only this op's cases; may be repeated");
+  args.option("--op", o.only, "only this op, or op=variant; may be repeated");
   args.needs({"--op"}, "--conformance");
   args.output("--json", o.json, "write the findings to this file; - for standard output");
   args.force(o.force, "replace an existing file");
