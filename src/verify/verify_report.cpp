@@ -73,7 +73,7 @@ Table digest_table(const DigestTable& t) {
 }
 
 Table order_table(const Answer& a) {
-  Table table({{"kernels"}, {"outputs of linears"}, {"arbitrary scales: bf16 outputs that differ", Align::kRight}, {"power-of-two scales", Align::kRight}});
+  Table table({{"kernels"}, {"outputs of linears"}, {"scales as they are: bf16 outputs that differ", Align::kRight}, {"power-of-two scales", Align::kRight}});
   const char* names[] = {"without bias", "with bias (Triton adds it after rounding)"};
   const auto rows = [&](const std::string& kernels, const OrderHistograms& h) {
     for (size_t i = 0; i < 2; ++i)
@@ -99,7 +99,7 @@ Table generation_table(const Answer& a) {
   };
   for (const Answer::Parting& p : a.partings) {
     const std::string kernels = p.kernels.empty() ? "CPU, both by the rule" : "GPU: " + p.kernels;
-    row(kernels, "arbitrary", p.arbitrary);
+    row(kernels, "as they are", p.arbitrary);
     row(kernels, "power of two", p.power_of_two);
   }
   return table;
@@ -206,7 +206,7 @@ void add_orders(report::Page& page, const Answer& a) {
   report::Histogram h;
   h.bin_label = "distance in bf16 spacings";
   h.count_label = "outputs";
-  h.series = {"arbitrary scales", "power-of-two scales"};
+  h.series = {"scales as they are", "power-of-two scales"};
   h.counts.resize(2);
   for (size_t bin = 0; bin < kSpacingBins; ++bin) {
     h.bins.emplace_back(kSpacingNames[bin]);
@@ -221,7 +221,7 @@ void add_orders(report::Page& page, const Answer& a) {
   page.table(generation_table(a), "Where the two kernels' texts part");
   report::DivergenceChart chart;
   chart.length = cpu.arbitrary.tokens;
-  chart.series = {"arbitrary scales", "power-of-two scales"};
+  chart.series = {"scales as they are", "power-of-two scales"};
   for (size_t i = 0; i < cpu.arbitrary.first_difference.size(); ++i)
     chart.rows.push_back({fmt::format("prompt {}", i + 1), {cpu.arbitrary.first_difference[i], cpu.power_of_two.first_difference[i]}});
   page.chart(chart, "Up to which token the texts of the two epilogues agree");
