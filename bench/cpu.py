@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -27,6 +28,7 @@ STEPS = 32
 REFERENCE_MACS = 2e10  # more multiply-adds than this take the scalar reference too long for a bench run
 MODELS = {"smollm2": "SmolLM2-135M-Instruct", "qwen2.5-coder-0.5b": "Qwen2.5-Coder-0.5B-Instruct"}
 PROFILES = ["w8a15-free", "w8a8-po2"]
+BUILDS = {"amx": "amx_int8", "avx512": "avx512_vnni", "avx2": "avx2"}  # of llama.cpp, the widest first, and what they need of the processor
 CORE = ["prefill:16", "prefill:128", "prefill:512", "decode:0", "decode:512", "batch:4", "batch:8"]
 FULL = ["prefill:2048", "decode:2048", "decode:8000"]
 
@@ -126,7 +128,6 @@ def interval(ours, theirs):
     return ratios[100], ratios[3899]
 
 
-
 def measure_model(model, threads, cells, builds, args, report):
     ours = [Zeroulp(model, profile, kernel) for kernel in args.kernel.split(",") for profile in PROFILES]
     theirs = [LlamaCpp(build, model) for build in builds]
@@ -177,23 +178,53 @@ def measure_model(model, threads, cells, builds, args, report):
     return bad
 
 
+def list_of(one, what):
+    """A parser of comma-separated lists for argparse, which refuses with one line and exit code 2."""
+    def parse(text):
+        items = text.split(",")
+        for item in items:
+            if not one(item):
+                raise argparse.ArgumentTypeError(f"'{item}' is no {what}")
+        return items
+    return parse
+
+
+def is_count(text):
+    return re.fullmatch("[1-9][0-9]{0,6}", text) is not None
+
+
+def is_cell(text):
+    kind, _, n = text.partition(":")
+    return kind in ("prefill", "decode", "batch") and (is_count(n) or (kind, n) == ("decode", "0"))
+
+
+def output_file(text):
+    path = pathlib.Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} cannot be written: " + ("it is a folder" if path.is_dir() else "its folder is not there"))
+    return path
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="longer prompts and contexts too")
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--threads", default=",".join(str(t) for t in sorted({1, 2, os.cpu_count()})))
-    parser.add_argument("--cells", help="these cells instead")
-    parser.add_argument("--builds", default="", help="llama.cpp builds: avx2, avx512, amx; default: the widest that runs here")
-    parser.add_argument("--processes", type=int, default=PROCESSES, help="of each engine")
+    parser.add_argument("--models", type=list_of(MODELS.__contains__, f"model here; there are {', '.join(MODELS)}"), default=list(MODELS))
+    parser.add_argument("--threads", type=list_of(is_count, "number of threads"), default=[str(t) for t in sorted({1, 2, os.cpu_count()})])
+    parser.add_argument("--cells", type=list_of(is_cell, "cell; prefill:N, decode:N and batch:N are"), help="these cells instead")
+    parser.add_argument("--builds", type=list_of(BUILDS.__contains__, f"build; there are {', '.join(BUILDS)}"), default=[],
+                        help="llama.cpp builds: avx2, avx512, amx; default: the widest that runs here")
+    parser.add_argument("--processes", type=int, choices=range(1, 101), metavar="N", default=PROCESSES, help="of each engine")
     parser.add_argument("--kernel", default="", help="zeroulp's kernels, one or several; default: the fastest")
-    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--json", type=output_file)
     parser.add_argument("--record-reference", action="store_true", help=f"compute the cells with the reference kernels into {KNOWN.name} first (minutes)")
     args = parser.parse_args()
     flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
-    best = "amx" if "amx_int8" in flags else "avx512" if "avx512_vnni" in flags else "avx2"
-    builds = args.builds.split(",") if args.builds else [best]
-    cells = args.cells.split(",") if args.cells else CORE + (FULL if args.full else [])
-    threads = [int(t) for t in args.threads.split(",")]
+    builds = args.builds or [next(b for b in BUILDS if BUILDS[b] in flags or b == "avx2")]
+    for build in builds:
+        if BUILDS[build] not in flags:
+            parser.error(f"--builds {build}: this processor does not have {BUILDS[build]}")
+    cells = args.cells or CORE + (FULL if args.full else [])
+    threads = [int(t) for t in args.threads]
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip() or "unknown"
     report = {"schema": "zeroulp.bench-cpu/1", "commit": commit, "command": "bench/cpu.py " + " ".join(sys.argv[1:]),
               "cpu": next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "unknown"),
@@ -202,15 +233,17 @@ def main():
     print(f"{report['cpu']}, {os.cpu_count()} hardware threads, commit {commit}; load average {os.getloadavg()[0]:.1f}\n"
           f"llama.cpp: {report['llama_cpp']}")
     if args.record_reference:
-        for model in args.models.split(","):
+        for model in args.models:
             for profile in PROFILES:
                 record_reference(Zeroulp(model, profile, "reference"), cells)
     start = time.monotonic()
-    bad = sum(measure_model(m, t, cells, builds, args, report) for m in args.models.split(",") for t in threads)
+    bad = sum(measure_model(m, t, cells, builds, args, report) for m in args.models for t in threads)
     report["load_average_after"] = os.getloadavg()
     say(f"measured in {time.monotonic() - start:.0f} s; load average now {os.getloadavg()[0]:.1f}")
     if args.json:
-        args.json.write_text(json.dumps(report, indent=1) + "\n")
+        partial = args.json.with_name(f".{args.json.name}.partial")
+        partial.write_text(json.dumps(report, indent=1) + "\n")
+        partial.replace(args.json)
     sys.exit(1 if bad else 0)
 
 
