@@ -37,9 +37,8 @@ inline DataSet read_values(const std::string& path) {
   return set;
 }
 
-// The values over and over, `bytes` long.
-inline std::vector<std::byte> repeated(const std::vector<uint16_t>& values, uint64_t bytes) {
-  const auto tile = std::as_bytes(std::span(values));
+// The tile over and over, `bytes` long.
+inline std::vector<std::byte> repeated(std::span<const std::byte> tile, uint64_t bytes) {
   std::vector<std::byte> raw(bytes);
   for (uint64_t at = 0; at < bytes; at += tile.size()) std::memcpy(raw.data() + at, tile.data(), std::min<uint64_t>(tile.size(), bytes - at));
   return raw;

@@ -1,6 +1,6 @@
-// The codec on the GPU: GB of uncompressed BF16 per second, placement, directory and hashes inside. Answers are compared with the CPU's
-// before and after each batch. bench_codec_cuda [--mib N] [--large] [FILE...]: each FILE is BF16 values, repeated up to the size; Gaussian data
-// always come first. --large leaves out the small sizes.
+// The codec on the GPU: GB of uncompressed values per second, placement, directory and hashes inside. Answers are compared with the CPU's
+// before and after each batch. bench_codec_cuda [--mib N] [--large] [--bf16] [FILE...]: each FILE is BF16 values, repeated up to the size; Gaussian
+// data always come first, and of the other types last. --large leaves out the small sizes, --bf16 the other types.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,16 +42,15 @@ Times measure(const device::Stream& stream, int repeats, Work work) {
 }
 
 // One data set at one size and level.
-void run(const device::Stream& stream, const std::string& name, const std::vector<uint16_t>& tile, uint64_t bytes, Level level, uint32_t period, uint32_t block) {
-  const auto tile_bytes = std::as_bytes(std::span(tile));
+void run(const device::Stream& stream, const std::string& name, codec::Type type, std::span<const std::byte> tile, uint64_t bytes, Level level, uint32_t period, uint32_t block) {
   const std::vector<std::byte> raw = repeated(tile, bytes);
   std::vector<uint8_t> table;
   FrameOptions o;
-  o.type = codec::Type::kBF16;
+  o.type = type;
   o.block_bytes = block;
   o.level = level;
   if (period != 0) {
-    table = codec::calibrate_table(o.type, tile_bytes, period);
+    table = codec::calibrate_table(o.type, tile, period);
     o.table = table;
   }
   const uint32_t blocks = static_cast<uint32_t>(codec::blocks_of(o, bytes));
@@ -75,6 +74,7 @@ void run(const device::Stream& stream, const std::string& name, const std::vecto
   e.frame_bytes = words.as<uint64_t>() + 1;
   e.workspace = workspace.data();
   codec::cuda::DecodeCall d;
+  d.type = type;
   d.block_bytes = block;
   d.blocks = blocks;
   d.period = period;
@@ -104,9 +104,9 @@ void run(const device::Stream& stream, const std::string& name, const std::vecto
   must(stream.synchronize());
   const bool twin = std::equal(gpu.begin(), gpu.end(), cpu.begin() + static_cast<ptrdiff_t>(begin));
   const double gb = static_cast<double>(bytes) / 1e6;
-  fmt::print("{{\"data\":\"{}\",\"mib\":{},\"level\":\"{}\",\"period\":{},\"block\":{},\"ratio\":{:.4f},\"encode_gbs\":{:.1f},\"encode_best\":{:.1f},\"decode_gbs\":{:.1f},\"decode_best\":{:.1f},"
+  fmt::print("{{\"data\":\"{}\",\"type\":\"{}\",\"mib\":{},\"level\":\"{}\",\"period\":{},\"block\":{},\"ratio\":{:.4f},\"encode_gbs\":{:.1f},\"encode_best\":{:.1f},\"decode_gbs\":{:.1f},\"decode_best\":{:.1f},"
              "\"round_trip\":{},\"equals_cpu\":{}}}\n",
-             name, bytes >> 20, codec::kLevelNames[static_cast<int>(level)], period, block, static_cast<double>(bytes) / static_cast<double>(state[1]), gb / encode.median, gb / encode.best, gb / decode.median,
+             name, codec::type_info(type).name, bytes >> 20, codec::kLevelNames[static_cast<int>(level)], period, block, static_cast<double>(bytes) / static_cast<double>(state[1]), gb / encode.median, gb / encode.best, gb / decode.median,
              gb / decode.best, same, twin);
   std::fflush(stdout);
   if (!same || !twin) std::exit(1);
@@ -116,12 +116,12 @@ void run(const device::Stream& stream, const std::string& name, const std::vecto
 
 int main(int argc, char** argv) {
   uint64_t mib = 512;
-  bool large = false;
+  bool large = false, bf16 = false;
   std::vector<DataSet> sets = {{"gaussian", codec::gaussian_bf16(4 << 20)}};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word == "--large") {
-      large = true;
+    if (word == "--large" || word == "--bf16") {
+      (word == "--large" ? large : bf16) = true;
       continue;
     }
     if (word == "--mib" && i + 1 < argc) {
@@ -143,12 +143,19 @@ int main(int argc, char** argv) {
     const size_t c = name.rfind("-c");
     const uint32_t period = c == std::string::npos ? 0 : static_cast<uint32_t>(std::strtoul(name.c_str() + c + 2, nullptr, 10));
     for (const Level level : {Level::kFast, Level::kBalanced}) {
-      run(stream, name, values, mib << 20, level, 0, 16384);
-      if (period != 0) run(stream, name, values, mib << 20, level, period, period % 128 == 0 ? 16384 : 18432);
+      run(stream, name, codec::Type::kBF16, std::as_bytes(std::span(values)), mib << 20, level, 0, 16384);
+      if (period != 0) run(stream, name, codec::Type::kBF16, std::as_bytes(std::span(values)), mib << 20, level, period, period % 128 == 0 ? 16384 : 18432);
+    }
+  }
+  if (!bf16) {
+    for (const codec::TypeInfo& t : codec::kTypes) {
+      if (t.type == codec::Type::kBF16) continue;
+      const std::vector<std::byte> values = codec::gaussian_of(t, 4 << 20);
+      for (const Level level : {Level::kFast, Level::kBalanced}) run(stream, "gaussian", t.type, values, mib << 20, level, 0, 16384);
     }
   }
   if (large) return 0;
   for (const uint64_t small : {1u, 2u, 4u, 8u, 16u, 64u})
-    for (const Level level : {Level::kFast, Level::kBalanced}) run(stream, "gaussian", sets[0].values, small << 20, level, 0, 16384);
+    for (const Level level : {Level::kFast, Level::kBalanced}) run(stream, "gaussian", codec::Type::kBF16, std::as_bytes(std::span(sets[0].values)), small << 20, level, 0, 16384);
   return 0;
 }

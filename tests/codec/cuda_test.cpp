@@ -26,6 +26,7 @@ cuda::EncodeCall encode_call(const FrameOptions& o, uint64_t raw_bytes) {
 }
 cuda::DecodeCall decode_call(const FrameOptions& o, uint64_t raw_bytes, uint64_t frame_bytes) {
   cuda::DecodeCall c;
+  c.type = o.type;
   c.block_bytes = o.block_bytes;
   c.blocks = static_cast<uint32_t>(blocks_of(o, raw_bytes));
   c.period = static_cast<uint32_t>(o.table.size());
@@ -100,18 +101,18 @@ class Cuda : public testing::Test {
     if (cpu != gpu) {
       size_t at = 0;
       while (at < std::min(cpu.size(), gpu.size()) && cpu[at] == gpu[at]) ++at;
-      ADD_FAILURE() << "frames of " << cpu.size() << " and " << gpu.size() << " bytes differ from byte " << at << " on; " << raw.size() << " bytes in blocks of " << o.block_bytes << ", level "
+      ADD_FAILURE() << type_info(o.type).name << ": frames of " << cpu.size() << " and " << gpu.size() << " bytes differ from byte " << at << " on; " << raw.size() << " bytes in blocks of " << o.block_bytes << ", level "
                     << kLevelNames[static_cast<int>(o.level)] << ", payloads begin at " << payload_offset(static_cast<uint32_t>(o.table.size()), static_cast<uint32_t>(blocks_of(o, raw.size())));
     }
     const cuda::DecodeStatus status = decode(o, cpu, raw);
-    EXPECT_EQ(status.fault, Fault::kNone) << fault_text(status.fault) << " in block " << status.block << "; " << raw.size() << " bytes in blocks of " << o.block_bytes;
+    EXPECT_EQ(status.fault, Fault::kNone) << fault_text(status.fault) << " in block " << status.block << "; " << type_info(o.type).name << ", " << raw.size() << " bytes in blocks of " << o.block_bytes;
   }
   std::optional<device::Stream> stream_;
 };
 
-FrameOptions options(Level level, uint32_t block_bytes) {
+FrameOptions options(Level level, uint32_t block_bytes, Type type = Type::kBF16) {
   FrameOptions o;
-  o.type = Type::kBF16;
+  o.type = type;
   o.level = level;
   o.block_bytes = block_bytes;
   return o;
@@ -130,21 +131,50 @@ TEST_F(Cuda, FramesEqualTheCpusAtEveryShapeAndSize) {
           }
 }
 
-TEST_F(Cuda, RawConstantAndMixedBlocksEqualTheCpus) {
-  for (const uint32_t block : {4096u, 16384u}) {
-    expect_twin(options(Level::kBalanced, block), random_bytes(5 * block + 6, 3));
-    expect_twin(options(Level::kBalanced, block), ByteVector(5 * block + 6));
-    ByteVector mixed = exponent_data(Type::kBF16, 40 * block / 2, 127, 8, 9, 4, Shape::kBell);
-    const ByteVector noise = random_bytes(block, 5);
-    for (const uint32_t b : {0u, 7u, 8u, 33u}) std::copy(noise.begin(), noise.end(), mixed.begin() + b * block);
-    for (const uint32_t b : {3u, 9u, 39u}) std::fill_n(mixed.begin() + b * block, block, std::byte{0x42});
-    expect_twin(options(Level::kBalanced, block), mixed);
-    expect_twin(options(Level::kFast, block), mixed);
+// Where the exponents of ordinary values lie.
+int middle_of(Type type) { return type_info(type).exponent_bits == 8 ? 127 : type_info(type).exponent_bits == 5 ? 15 : 9; }
+
+TEST_F(Cuda, FramesOfEveryTypeEqualTheCpusWithAndWithoutATable) {
+  uint64_t seed = 500;
+  for (const Type type : kAllTypes) {
+    const TypeInfo& t = type_info(type);
+    std::vector<uint8_t> table(16);
+    for (const Level level : {Level::kFast, Level::kBalanced})
+      for (const uint32_t block : {512u, 4096u, 16384u, 18432u, 65536u})
+        for (const uint32_t n : {1u, 3u, 8u, 121u, 256u, 777u, 2048u, 8192u, 9216u, 12345u, 40'001u, 140'000u})
+          for (const Shape shape : {Shape::kHalving, Shape::kBell, Shape::kFlat}) {
+            const int spread = ++seed % 2 == 0 ? 2 + static_cast<int>(seed / 2 % 7) : 9 + static_cast<int>(seed / 2 % 9);
+            const ByteVector raw = exponent_data(type, n, middle_of(type), spread, seed % 4 == 0 ? 0 : seed % 4 == 1 ? 10 : 300, seed, shape);
+            FrameOptions o = options(level, block, type);
+            expect_twin(o, raw);
+            if (t.exponent_bits != 0) {
+              for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<uint8_t>(7 * seed + 50 * i);
+              o.table = table;
+              expect_twin(o, raw);
+            }
+            if (HasFailure()) return;
+          }
   }
-  expect_twin(options(Level::kFast, 4096), {});
 }
 
-TEST_F(Cuda, PayloadsThatAreDecodedWhereTheyLie) {
+TEST_F(Cuda, RawConstantAndMixedBlocksOfEveryTypeEqualTheCpus) {
+  for (const Type type : kAllTypes)
+    for (const uint32_t block : {4096u, 16384u}) {
+      const uint32_t element = static_cast<uint32_t>(type_info(type).bytes);
+      expect_twin(options(Level::kBalanced, block, type), random_bytes(5 * block + 12, 3));
+      expect_twin(options(Level::kBalanced, block, type), ByteVector(5 * block + 12));
+      ByteVector mixed = exponent_data(type, 40 * block / element, middle_of(type), 8, 9, 4, Shape::kBell);
+      const ByteVector noise = random_bytes(block, 5);
+      for (const uint32_t b : {0u, 7u, 8u, 33u}) std::copy(noise.begin(), noise.end(), mixed.begin() + b * block);
+      for (const uint32_t b : {3u, 9u, 39u}) std::fill_n(mixed.begin() + b * block, block, std::byte{0x42});
+      mixed[3 * block + block - 1] = std::byte{0x43};  // all but the last value are equal
+      expect_twin(options(Level::kBalanced, block, type), mixed);
+      expect_twin(options(Level::kFast, block, type), mixed);
+      expect_twin(options(Level::kFast, block, type), {});
+    }
+}
+
+TEST_F(Cuda, FastFramesWithManyEscapesEqualTheCpus) {
   uint64_t seed = 70;
   for (const uint32_t block : {1024u, 4096u, 16384u, 18432u, 65536u})
     for (const uint32_t n : {500u, 8192u, 9216u, 12345u, 100'001u})
@@ -158,10 +188,21 @@ TEST_F(Cuda, PayloadsThatAreDecodedWhereTheyLie) {
 }
 
 TEST_F(Cuda, AllPatternsAndBothEndsOfTheRange) {
-  ByteVector raw(131072);
+  ByteVector raw(131072), bytes(256 * 64), words;
   for (uint32_t i = 0; i < 65536; ++i) std::memcpy(raw.data() + 2 * i, &i, 2);
+  for (uint32_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 >> (i / 4096));
+  for (uint32_t i = 0; i < 65536; ++i) {  // F32: every exponent and sign, mantissas at both ends and between
+    const uint32_t value = i << 16 | (i % 3 == 0 ? 0u : i % 3 == 1 ? 0xFFFFu : i * 40503u >> 8 & 0xFFFFu);
+    words.insert(words.end(), reinterpret_cast<const std::byte*>(&value), reinterpret_cast<const std::byte*>(&value + 1));
+  }
   for (const Level level : {Level::kFast, Level::kBalanced}) {
     expect_twin(options(level, 16384), raw);
+    expect_twin(options(level, 16384, Type::kF16), raw);
+    expect_twin(options(level, 16384, Type::kF32), words);
+    for (const Type type : {Type::kF8E4M3, Type::kF8E5M2, Type::kBytes}) expect_twin(options(level, 4096, type), bytes);
+    for (const Type type : {Type::kF16, Type::kF8E5M2})
+      for (const int middle : {0, 1, 3, 15, 29, 30, 31}) expect_twin(options(level, 4096, type), exponent_data(type, 9000, middle, 7, 40, static_cast<uint64_t>(middle), Shape::kBell));
+    for (const int middle : {0, 1, 3, 8, 14, 15}) expect_twin(options(level, 4096, Type::kF8E4M3), exponent_data(Type::kF8E4M3, 9000, middle, 7, 40, static_cast<uint64_t>(middle), Shape::kBell));
     for (const int middle : {0, 1, 2, 3, 7, 252, 253, 254, 255}) expect_twin(options(level, 4096), exponent_data(Type::kBF16, 9000, middle, 7, 40, static_cast<uint64_t>(middle), Shape::kBell));
   }
 }
@@ -268,89 +309,111 @@ TEST_F(Cuda, BothCallsCanBeCapturedInAGraph) {
 }
 
 TEST_F(Cuda, EverySingleFlippedBitOfASmallFrameIsRefused) {
-  for (const Level level : {Level::kFast, Level::kBalanced}) {
-    FrameOptions o = options(level, 1024);
-    std::vector<uint8_t> table(8, 3);
-    if (level == Level::kBalanced) o.table = table;
-    ByteVector raw = exponent_data(Type::kBF16, 1200, 127, 8, 60, 4, Shape::kBell);
-    raw.resize(raw.size() + 512);  // a constant tail
-    const ByteVector good = frame_of(kReference, o, raw);
-    ASSERT_EQ(decode(o, good, raw).fault, Fault::kNone);
+  for (const Type type : kAllTypes)
+    for (const Level level : {Level::kFast, Level::kBalanced}) {
+      FrameOptions o = options(level, 1024, type);
+      std::vector<uint8_t> table(8, 3);
+      if (level == Level::kBalanced && type_info(type).exponent_bits != 0) o.table = table;
+      ByteVector raw = exponent_data(type, 2400 / static_cast<uint32_t>(type_info(type).bytes), middle_of(type), 8, 60, 4, Shape::kBell);
+      raw.resize(raw.size() + 512);  // a constant tail
+      const ByteVector good = frame_of(kReference, o, raw);
+      ASSERT_EQ(decode(o, good, raw).fault, Fault::kNone);
 
-    const size_t flips = 8 * good.size();
-    const Buffer from = upload(good.data(), good.size()), words = upload(ByteVector(8 * flips).data(), 8 * flips);
-    const ByteVector blank(raw.size() + 8192, std::byte{0xA5});
-    const Buffer to = upload(blank.data(), blank.size());
-    ByteVector bad(good);
-    const Buffer frames = std::move(Buffer::allocate(static_cast<int64_t>(flips * round_up16(good.size())), "the damaged frames")).value();
-    ByteVector all(flips * round_up16(good.size()));
-    for (size_t bit = 0; bit < flips; ++bit) {
-      std::byte* at = all.data() + bit * round_up16(good.size());
-      std::copy(good.begin(), good.end(), at);
-      at[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+      const size_t flips = 8 * good.size();
+      const Buffer from = upload(good.data(), good.size()), words = upload(ByteVector(8 * flips).data(), 8 * flips);
+      const ByteVector blank(raw.size() + 8192, std::byte{0xA5});
+      const Buffer to = upload(blank.data(), blank.size());
+      ByteVector bad(good);
+      const Buffer frames = std::move(Buffer::allocate(static_cast<int64_t>(flips * round_up16(good.size())), "the damaged frames")).value();
+      ByteVector all(flips * round_up16(good.size()));
+      for (size_t bit = 0; bit < flips; ++bit) {
+        std::byte* at = all.data() + bit * round_up16(good.size());
+        std::copy(good.begin(), good.end(), at);
+        at[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+      }
+      stream_->to_device(frames.data(), all.data(), frames.bytes());
+      cuda::DecodeCall d = decode_call(o, raw.size(), good.size());
+      d.base = to.data() + 4096;
+      for (size_t bit = 0; bit < flips; ++bit) {
+        d.frame = frames.data() + bit * round_up16(good.size());
+        d.status = words.as<uint64_t>() + bit;
+        ASSERT_TRUE(cuda::decode(d, stream_->handle()));
+      }
+      const ByteVector result = download(words, 8 * flips), out = download(to, blank.size());
+      for (size_t bit = 0; bit < flips; ++bit) {
+        uint64_t word = 0;
+        std::memcpy(&word, result.data() + 8 * bit, 8);
+        EXPECT_NE(word, 0u) << type_info(type).name << ": bit " << bit % 8 << " of byte " << bit / 8 << " of " << good.size();
+      }
+      for (size_t i = 0; i < blank.size(); ++i)
+        if ((i < 4096 || i >= 4096 + raw.size()) && out[i] != blank[i]) FAIL() << "wrote at " << i;
     }
-    stream_->to_device(frames.data(), all.data(), frames.bytes());
-    cuda::DecodeCall d = decode_call(o, raw.size(), good.size());
-    d.base = to.data() + 4096;
-    for (size_t bit = 0; bit < flips; ++bit) {
-      d.frame = frames.data() + bit * round_up16(good.size());
-      d.status = words.as<uint64_t>() + bit;
-      ASSERT_TRUE(cuda::decode(d, stream_->handle()));
-    }
-    const ByteVector result = download(words, 8 * flips), out = download(to, blank.size());
-    for (size_t bit = 0; bit < flips; ++bit) {
-      uint64_t word = 0;
-      std::memcpy(&word, result.data() + 8 * bit, 8);
-      EXPECT_NE(word, 0u) << "bit " << bit % 8 << " of byte " << bit / 8 << " of " << good.size();
-    }
-    for (size_t i = 0; i < blank.size(); ++i)
-      if ((i < 4096 || i >= 4096 + raw.size()) && out[i] != blank[i]) FAIL() << "wrote at " << i;
-  }
 }
 
 TEST_F(Cuda, AMillionRandomCorruptionsWriteNothingOutside) {
   // Without hashes, so that damage reaches the codes; 64 KiB of frames at a time are damaged on the host.
-  FrameOptions o = options(Level::kBalanced, 1024);
-  o.hashes = false;
-  const ByteVector raw = exponent_data(Type::kBF16, 1200, 127, 8, 60, 4, Shape::kBell), good = frame_of(kReference, o, raw);
-  constexpr size_t kBatch = 4096;
-  const size_t stride = round_up16(good.size());
-  const char* wanted = std::getenv("ZEROULP_CORRUPTIONS");
-  const size_t total = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 1'000'000;
-  const ByteVector blank(raw.size() + 8192, std::byte{0xA5});
-  const Buffer to = upload(blank.data(), blank.size()), words = upload(ByteVector(8 * kBatch).data(), 8 * kBatch);
-  const Buffer frames = std::move(Buffer::allocate(static_cast<int64_t>(kBatch * stride), "the damaged frames")).value();
-  Random random{7};
-  ByteVector all(kBatch * stride);
-  cuda::DecodeCall d = decode_call(o, raw.size(), good.size());
-  d.base = to.data() + 4096;
-  size_t refused = 0;
-  for (size_t done = 0; done < total; done += kBatch) {
-    for (size_t i = 0; i < kBatch; ++i) {
-      std::byte* at = all.data() + i * stride;
-      std::copy(good.begin(), good.end(), at);
-      for (uint32_t k = 0, changes = 1 + random.below(6); k < changes; ++k) {
-        const size_t where = i % 2 == 0 ? 48 + random.below(60) : random.below(static_cast<uint32_t>(good.size()));
-        at[where] = static_cast<std::byte>(random.next());
+  for (const Type type : kAllTypes) {
+    FrameOptions o = options(Level::kBalanced, 1024, type);
+    o.hashes = false;
+    const ByteVector raw = exponent_data(type, 2400 / static_cast<uint32_t>(type_info(type).bytes), middle_of(type), 8, 60, 4, Shape::kBell), good = frame_of(kReference, o, raw);
+    constexpr size_t kBatch = 4096;
+    const size_t stride = round_up16(good.size());
+    const char* wanted = std::getenv("ZEROULP_CORRUPTIONS");
+    const size_t total = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : type == Type::kBF16 ? 600'000 : 80'000;
+    const ByteVector blank(raw.size() + 8192, std::byte{0xA5});
+    const Buffer to = upload(blank.data(), blank.size()), words = upload(ByteVector(8 * kBatch).data(), 8 * kBatch);
+    const Buffer frames = std::move(Buffer::allocate(static_cast<int64_t>(kBatch * stride), "the damaged frames")).value();
+    Random random{7};
+    ByteVector all(kBatch * stride);
+    cuda::DecodeCall d = decode_call(o, raw.size(), good.size());
+    d.base = to.data() + 4096;
+    size_t refused = 0;
+    for (size_t done = 0; done < total; done += kBatch) {
+      for (size_t i = 0; i < kBatch; ++i) {
+        std::byte* at = all.data() + i * stride;
+        std::copy(good.begin(), good.end(), at);
+        for (uint32_t k = 0, changes = 1 + random.below(6); k < changes; ++k) {
+          const size_t where = i % 2 == 0 ? 48 + random.below(60) : random.below(static_cast<uint32_t>(good.size()));
+          at[where] = static_cast<std::byte>(random.next());
+        }
+      }
+      stream_->to_device(frames.data(), all.data(), frames.bytes());
+      for (size_t i = 0; i < kBatch; ++i) {
+        d.frame = frames.data() + i * stride;
+        d.status = words.as<uint64_t>() + i;
+        ASSERT_TRUE(cuda::decode(d, stream_->handle()));
+      }
+      const ByteVector result = download(words, 8 * kBatch);
+      for (size_t i = 0; i < kBatch; ++i) {
+        uint64_t word = 0;
+        std::memcpy(&word, result.data() + 8 * i, 8);
+        refused += word != 0;
       }
     }
-    stream_->to_device(frames.data(), all.data(), frames.bytes());
-    for (size_t i = 0; i < kBatch; ++i) {
-      d.frame = frames.data() + i * stride;
-      d.status = words.as<uint64_t>() + i;
-      ASSERT_TRUE(cuda::decode(d, stream_->handle()));
-    }
-    const ByteVector result = download(words, 8 * kBatch);
-    for (size_t i = 0; i < kBatch; ++i) {
-      uint64_t word = 0;
-      std::memcpy(&word, result.data() + 8 * i, 8);
-      refused += word != 0;
-    }
+    const ByteVector out = download(to, blank.size());
+    for (size_t i = 0; i < blank.size(); ++i)
+      if ((i < 4096 || i >= 4096 + raw.size()) && out[i] != blank[i]) FAIL() << "wrote at " << i;
+    EXPECT_GT(refused, total / 2) << type_info(type).name;
   }
-  const ByteVector out = download(to, blank.size());
-  for (size_t i = 0; i < blank.size(); ++i)
-    if ((i < 4096 || i >= 4096 + raw.size()) && out[i] != blank[i]) FAIL() << "wrote at " << i;
-  EXPECT_GT(refused, total / 2);
+}
+
+TEST_F(Cuda, WhatOnlyTheCpuCodesIsRefused) {
+  for (const Type type : kAllTypes) {
+    const FrameOptions rest = options(Level::kRest, 65536, type);
+    const ByteVector raw = exponent_data(type, 65536, middle_of(type), 3, 0, 4, Shape::kHalving);
+    cuda::EncodeCall c = encode_call(rest, raw.size());
+    const Status status = cuda::encode(c, stream_->handle());
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().text, "codec: level rest is coded on the CPU");
+    ByteVector constant(raw);
+    if (type == Type::kBytes)
+      for (std::byte& b : constant) b &= std::byte{7};  // what entropy coding is good for
+    const ByteVector frame = frame_of(kReference, rest, constant);
+    const auto opened = Frame::open(frame, "f");
+    ASSERT_TRUE(opened);
+    if (std::ranges::any_of(opened->entries(), [](const Entry& e) { return e.mode == Mode::kRans; })) EXPECT_EQ(decode(rest, frame, constant).fault, Fault::kMode);
+    else ADD_FAILURE() << type_info(type).name << ": no block is entropy-coded, so nothing is shown";
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codec/format.h"
 #include "device/device.h"
 
 namespace zeroulp::codec::cuda {
@@ -27,7 +28,7 @@ struct EncodeArgs {
   unsigned long long* places;    // look-back: state << 62 | units of 16 bytes
   uint64_t head[5];              // the header's first 40 bytes but for payload_bytes
   uint64_t* frame_bytes;         // may be null
-  bool hashes;
+  bool hashes, balanced;
 };
 
 struct DecodeArgs {
@@ -42,7 +43,9 @@ struct DecodeArgs {
 };
 
 // Clear what must be clear and launch; the name of the error, or null.
-const char* launch_encode(const EncodeArgs& args, bool balanced, device::StreamHandle stream);
+template <Type kType>
+const char* launch_encode(const EncodeArgs& args, device::StreamHandle stream);
+template <Type kType>
 const char* launch_decode(const DecodeArgs& args, device::StreamHandle stream);
 
 }  // namespace zeroulp::codec::cuda

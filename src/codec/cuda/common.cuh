@@ -1,6 +1,5 @@
-// What the encoder and the decoder share. A warp works on a block alone, so nothing waits at a barrier: rows of 256 consecutive BF16 values
-// pass through its registers one after another, a lane holding 8 consecutive values (16 bytes) of a row. Order within a block is row, lane,
-// value.
+// What the encoder and the decoder share. A CTA works on a block alone: rows of 256 consecutive values pass through a warp's registers one
+// after another, a lane holding 8 consecutive values of a row. Order within a block is row, lane, value.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,6 +17,7 @@ inline constexpr int kLanes = 32;
 inline constexpr int kGroup = 4;            // rows worked on together, so that there is something to do while a result is on its way
 inline constexpr uint32_t kGroupValues = kGroup * kRowValues;
 
+// Symbols or codes of eight values: the upper byte of each half of a word. What stands in the lower bytes means nothing.
 struct Row {
   uint32_t word[4];
 };
@@ -30,23 +30,8 @@ __device__ inline int clamp8(int left) {
   return n > 8 ? 8 : n;
 }
 
-__device__ inline Row load_row(const std::byte* from) {
-  const uint4 v = *reinterpret_cast<const uint4*>(from);
-  return {{v.x, v.y, v.z, v.w}};
-}
 // Of each word's two halves, those among the first `valid` of eight.
 __device__ inline uint32_t halves_of(int word, int valid) { return valid > 2 * word + 1 ? kAll : valid > 2 * word ? 0xFFFFu : 0u; }
-
-__device__ inline void store_row(const Row& row, std::byte* to, int valid) {
-  if (valid == 8) {
-    __stcs(reinterpret_cast<uint4*>(to), make_uint4(row.word[0], row.word[1], row.word[2], row.word[3]));
-    return;
-  }
-  auto* values = reinterpret_cast<uint16_t*>(to);
-#pragma unroll
-  for (int e = 0; e < 8; ++e)
-    if (e < valid) values[e] = static_cast<uint16_t>(row.word[e / 2] >> (16 * (e % 2)));
-}
 
 // Blocks in front of the own one whose data a warp brings to the L2 cache: they are begun some two microseconds later.
 inline constexpr uint32_t kAhead = 256;
@@ -55,7 +40,7 @@ __device__ inline void prefetch(const std::byte* from, uint32_t bytes) {
   if (bytes != 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
 
-// Units of 16 bytes to shared memory; fetched() waits for them.
+// Units of 16 bytes to shared memory by a warp; fetched() waits for them.
 __device__ inline void fetch(std::byte* to, const std::byte* from, uint32_t units, int lane) {
   const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(to));
 #pragma unroll 8
@@ -66,7 +51,19 @@ __device__ inline void fetched() {
   asm volatile("cp.async.wait_all;" ::: "memory");
   __syncwarp();
 }
-
+// The same by the copy engine: begun by one thread; `done` is in shared memory, and all threads of the CTA wait for it after their next barrier.
+__device__ inline void fetch_bulk(std::byte* to, const std::byte* from, uint32_t bytes, uint64_t* done) {
+  const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(to)), barrier = static_cast<uint32_t>(__cvta_generic_to_shared(done));
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n  fence.proxy.async.shared::cta;\n  { .reg .b64 state; mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1; }" ::"r"(barrier), "r"(bytes) : "memory");
+  if (bytes == 0) return;
+  asm volatile("{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+               "  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], policy; }" ::"r"(shared), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+__device__ inline void wait_bulk(uint64_t* done) {
+  const auto barrier = static_cast<uint32_t>(__cvta_generic_to_shared(done));
+  for (uint32_t ready = 0; ready == 0;)
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }" : "=r"(ready) : "r"(barrier) : "memory");
+}
 __device__ inline uint32_t both_halves(uint32_t x) { return (x & 0xFFFFu) * 0x00010001u; }
 
 // PRMT with a selector known at run time: byte i of the result is byte (selector's nibble i) of b:a; nibble 8 gives 0 if bytes are below 128.
@@ -76,6 +73,8 @@ __device__ inline uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
   return r;
 }
 
+// A table of period 8 for calls without one, where a kernel serves both.
+static __device__ const uint2 kNoTable = {0, 0};
 // The table's bytes for a lane's values, row after row. Without a table there is nothing of it.
 template <bool kTable>
 class Channels {
@@ -150,12 +149,12 @@ __device__ inline void places_of(const uint32_t (&own)[kRows], uint32_t& begin, 
   }
 }
 
-// A kernel with a warp per block of the frame.
+// A kernel with a CTA of `warps` warps per block of the frame.
 template <class Args>
-cudaError_t launch_warps(void (*kernel)(Args), const Args& args, uint32_t blocks, uint32_t shared_bytes, cudaStream_t stream) {
+cudaError_t launch_ctas(void (*kernel)(Args), const Args& args, int warps, uint32_t blocks, uint32_t shared_bytes, cudaStream_t stream) {
   if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)); error != cudaSuccess) return error;
   if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared); error != cudaSuccess) return error;
-  kernel<<<blocks, kLanes, shared_bytes, stream>>>(args);
+  kernel<<<blocks, kLanes * warps, shared_bytes, stream>>>(args);
   return cudaGetLastError();
 }
 inline const char* error_name(cudaError_t error) { return error == cudaSuccess ? nullptr : cudaGetErrorName(error); }

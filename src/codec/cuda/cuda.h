@@ -1,4 +1,4 @@
-// The codec on a GPU: the same frames as the CPU's, byte for byte. BF16, levels fast and balanced; decodes every BF16 frame but those with
+// The codec on a GPU: the same frames as the CPU's, byte for byte. Every type, levels fast and balanced; decodes every frame but those with
 // RANS blocks.
 //
 // Calls enqueue on a stream and return: no allocation, no synchronisation, fit for capture in a graph. All pointers are device memory;
@@ -34,6 +34,7 @@ Status encode(const EncodeCall& call, device::StreamHandle stream);
 
 // What the receiver expects; a frame that says otherwise is refused.
 struct DecodeCall {
+  Type type = Type::kBF16;
   uint32_t block_bytes = 0, blocks = 0, period = 0;
   uint64_t raw_bytes = 0;
   bool ragged = false;

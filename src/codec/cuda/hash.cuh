@@ -56,7 +56,11 @@ class WarpHash {
     key_[1][1] = keys().last[1];
   }
 
-  __device__ void add(const Row& first, const Row& second) {
+  // Adds a KiB of which this lane has 16 bytes in either half, in the order of lanes.
+  __device__ void add(const uint4& first, const uint4& second) { add(sum_of(first, second)); }
+  __device__ void add(uint64_t sum) { sum_ = scrambled() + sum; }
+  // A KiB's part of it, which does not depend on what came before: of accumulator accumulator(lane).
+  __device__ uint64_t sum_of(const uint4& first, const uint4& second) const {
     uint64_t even = 0, odd = 0;
     add_row(first, key_[0], even, odd);
     add_row(second, key_[1], even, odd);
@@ -64,8 +68,9 @@ class WarpHash {
     uint64_t sum = (upper ? odd : even) + __shfl_xor_sync(kAll, upper ? even : odd, 16);
     sum += __shfl_xor_sync(kAll, sum, 8);
     sum += __shfl_xor_sync(kAll, sum, 4);
-    sum_ = scrambled() + sum;
+    return sum;
   }
+  static __device__ uint32_t accumulator(int lane) { return 2 * (static_cast<uint32_t>(lane) % 4) + static_cast<uint32_t>(lane) / 16; }
 
   // Of `length` bytes, a whole number of KiB; in every lane.
   __device__ uint64_t finish(uint32_t length) const { return finish(sum_, length); }
@@ -82,14 +87,14 @@ class WarpHash {
   __device__ const LaneKeys& keys() const { return kLaneKeys.lane[lane_]; }
   __device__ uint64_t scrambled() const { return (sum_ ^ sum_ >> 47 ^ scramble_) * xxh3::kPrime32_1; }
 
-  __device__ static void add_row(const Row& row, const uint64_t (&key)[2], uint64_t& even, uint64_t& odd) {
-    const uint64_t a = uint64_t{row.word[1]} << 32 | row.word[0], b = uint64_t{row.word[3]} << 32 | row.word[2];
+  __device__ static void add_row(const uint4& row, const uint64_t (&key)[2], uint64_t& even, uint64_t& odd) {
+    const uint64_t a = uint64_t{row.y} << 32 | row.x, b = uint64_t{row.w} << 32 | row.z;
     even += xxh3::product(a, key[0]) + b;
     odd += xxh3::product(b, key[1]) + a;
   }
 
   __device__ uint64_t add_stripe(uint64_t sum, const std::byte* stripe, uint32_t offset) const {
-    const uint32_t i = 2 * (static_cast<uint32_t>(lane_) % 4) + static_cast<uint32_t>(lane_) / 16;
+    const uint32_t i = accumulator(lane_);
     const uint64_t word = xxh3::read64(stripe + 8 * i);
     return sum + xxh3::product(word, xxh3::secret(offset + 8 * i)) + __shfl_xor_sync(kAll, word, 16);
   }
@@ -113,7 +118,7 @@ __device__ __forceinline__ uint64_t hash_bytes(const std::byte* bytes, uint32_t 
   WarpHash hash(lane);
   const auto add = [&](uint32_t kib) {
     const std::byte* at = bytes + kib * xxh3::kKib + 16 * lane;
-    hash.add(load_row(at), load_row(at + 512));
+    hash.add(*reinterpret_cast<const uint4*>(at), *reinterpret_cast<const uint4*>(at + 512));
   };
   const uint32_t full = xxh3::full_kib(length);
 #pragma unroll 2

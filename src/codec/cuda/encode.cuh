@@ -2,7 +2,10 @@
 // knows the payload's size, which it publishes; hashes the block; takes its place in the frame by decoupled look-back (D. Merrill, M. Garland,
 // "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016), by when the sizes before it are mostly there; and codes row after row to
 // where the payload belongs. CTAs are of one warp and are started in the order of blockIdx, so that none waits for one that has not begun.
+#pragma once
+
 #include "codec/cuda/hash.cuh"
+#include "codec/cuda/values.cuh"
 
 namespace zeroulp::codec::cuda {
 namespace {
@@ -53,18 +56,19 @@ constexpr uint32_t kSums = 272;  // samples below symbol i; those behind 256 are
 __device__ uint32_t inside(const uint32_t* sums, uint32_t begin, uint32_t width) { return sums[begin + width] - sums[begin]; }
 __device__ uint32_t key_of(uint32_t held, uint32_t begin, uint32_t last) { return begin <= last ? held << 8 | (255 - begin) : 0; }
 
+template <Type kType>
 __device__ uint32_t fullest(const uint32_t* sums, const uint32_t (&below)[8], uint32_t width, int lane) {
   uint32_t best = 0;
 #pragma unroll
   for (uint32_t j = 0; j < 8; ++j) {
     const uint32_t begin = 8 * static_cast<uint32_t>(lane) + j;
-    best = max(best, key_of(sums[begin + width] - below[j], begin, 255 - width));
+    best = max(best, key_of(sums[begin + width] - below[j], begin, kSymbols<kType> - 1 - width));
   }
   return 255 - (__reduce_max_sync(kAll, best) & 255);
 }
 
-template <bool kBalanced>
-__device__ Choice choose_by_warp(uint32_t* sums, int lane) {
+template <Type kType, bool kBalanced>
+__device__ Choice choose_by_warp(uint32_t* sums, bool balanced, int lane) {
   uint32_t below[8], own = 0;
 #pragma unroll
   for (int j = 0; j < 8; j += 4) {
@@ -82,15 +86,15 @@ __device__ Choice choose_by_warp(uint32_t* sums, int lane) {
   for (int j = 0; j < 8; j += 4) reinterpret_cast<uint4*>(sums)[2 * lane + j / 4] = make_uint4(below[j], below[j + 1], below[j + 2], below[j + 3]);
   if (lane == 0) sums[256] = samples;
   __syncwarp();
-  const uint32_t first15 = fullest(sums, below, 15, lane);
+  const uint32_t first15 = fullest<kType>(sums, below, 15, lane);
   Choice choice = {Mode::kW4, static_cast<uint8_t>(first15), 0};
-  if (!kBalanced) return choice;
+  if (!kBalanced || !balanced) return choice;
 
-  const uint32_t first3 = fullest(sums, below, 3, lane), first7 = fullest(sums, below, 7, lane);
+  const uint32_t first3 = fullest<kType>(sums, below, 3, lane), first7 = fullest<kType>(sums, below, 7, lane);
   // Lanes 0 to 7: T22, 8 to 15: T23, 16 to 23: T33.
   const Windows w = windows_of(lane < 8 ? Mode::kT22 : lane < 16 ? Mode::kT23 : Mode::kT33);
   const uint32_t first = w.width1 == 3 ? first3 : first7, both = static_cast<uint32_t>(w.width1 + w.width2), second = static_cast<uint32_t>(w.width2);
-  const uint32_t lowest = first > second ? first - second : 0, highest = first < 255 - both ? first : 255 - both;
+  const uint32_t lowest = first > second ? first - second : 0, highest = min(first, kSymbols<kType> - 1 - both);
   const uint32_t begin = lowest + static_cast<uint32_t>(lane) % 8;
   uint32_t key = begin <= highest ? key_of(inside(sums, begin, both), begin, highest) : 0;
 #pragma unroll
@@ -112,35 +116,6 @@ __device__ Choice choose_by_warp(uint32_t* sums, int lane) {
   choice.base = static_cast<uint8_t>(__shfl_sync(kAll, base, winner));
   choice.shift = static_cast<uint8_t>(__shfl_sync(kAll, shift, winner));
   return choice;
-}
-
-// The symbols of a row: the upper byte of each half. What stands in the lower bytes means nothing.
-template <bool kTable>
-__device__ Row symbols_of(const Row& row, uint2 table) {
-  Row t;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) t.word[i] = row.word[i] << 1;
-  if (kTable) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const uint32_t entries = __byte_perm(i < 2 ? table.x : table.y, 0, i % 2 == 0 ? 0x1404 : 0x3424);
-      t.word[i] = (t.word[i] | 0x00010000u) - entries;  // that bit is what the lower half may borrow
-    }
-  }
-  return t;
-}
-// The upper bytes of all halves: eight symbols or codes in order.
-__device__ uint2 upper_bytes(const Row& t) {
-  return make_uint2(__byte_perm(t.word[0], t.word[1], 0x7531), __byte_perm(t.word[2], t.word[3], 0x7531));
-}
-
-// Mantissa and sign of eight values: the lower bytes of the values rotated left by one.
-__device__ uint2 rest_of(const Row& row) {
-  const auto four = [](uint32_t a, uint32_t b) {
-    const uint32_t mantissas = __byte_perm(a << 1, b << 1, 0x6420), signs = __byte_perm(a, b, 0x7531) >> 7;
-    return (mantissas & 0xFEFEFEFEu) | (signs & 0x01010101u);
-  };
-  return make_uint2(four(row.word[0], row.word[1]), four(row.word[2], row.word[3]));
 }
 
 // Windows as the coder of rows uses them: in the upper byte of each half.
@@ -174,23 +149,6 @@ __device__ Row second_codes(const Row& t, const Limits& w) {
   return c;
 }
 
-// Four codes, a byte each, to a string.
-template <int kBits>
-__device__ uint32_t join4(uint32_t bytes) {
-  if (kBits == 2) return __dp4a(bytes, 0x40100401u, 0u);
-  return __dp4a(bytes, 0x00400801u, bytes >> 15 & 0xE00u);
-}
-// Eight codes in the upper bytes of halves to a string.
-template <int kBits>
-__device__ uint32_t join8(const Row& u) {
-  if (kBits == 4) {
-    const uint32_t p = __byte_perm(u.word[0], u.word[1], 0x7351), q = __byte_perm(u.word[2], u.word[3], 0x7351);
-    return __byte_perm(p, q, 0x5410) + (__byte_perm(p, q, 0x7632) << 4);
-  }
-  const uint2 bytes = upper_bytes(u);
-  return join4<kBits>(bytes.x) | join4<kBits>(bytes.y) << (4 * kBits);
-}
-
 // A bit for each of eight codes (a byte each, codes of kBits) that is all ones.
 template <int kBits>
 __device__ uint32_t full_codes(uint2 codes) {
@@ -220,25 +178,33 @@ __device__ void put_bytes(std::byte* to, uint32_t x, int bytes) {
   for (int b = 0; b < 4; ++b)
     if (b < bytes) to[b] = static_cast<std::byte>(x >> (8 * b));
 }
-// A string into zeros from bit `at` on. Predicated by hand: a branch costs more than what it saves.
+// A string of eight codes, to where a multiple of its bytes (of two, of four) lies.
+template <int kBits>
+__device__ void put_eight(std::byte* to, uint32_t string) {
+  if (kBits == 4) __stcs(reinterpret_cast<uint32_t*>(to), string);
+  else if (kBits == 2) __stcs(reinterpret_cast<uint16_t*>(to), static_cast<uint16_t>(string));
+  else put_bytes(to, string, 3);
+}
+// A string into zeros in shared memory from bit `at` on. Predicated by hand: a branch costs more than what it saves.
 __device__ void put_string(std::byte* to, uint32_t at, uint32_t string) {
   const uint32_t word = static_cast<uint32_t>(__cvta_generic_to_shared(to)) + at / 32 * 4;
   asm volatile("red.shared.or.b32 [%0], %1;" ::"r"(word), "r"(string << (at % 32)) : "memory");
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p red.shared.or.b32 [%0+4], %1; }" ::"r"(word), "r"(__funnelshift_l(string, 0, at % 32)) : "memory");
 }
 
-// How many values of a block are outside the first window, and how many outside both.
+// How many values are outside the first window, and how many outside both.
 struct Counts {
   uint32_t opened, escapes;
 };
 
 // A payload in the making. Second codes are put together in shared memory, over those of the block's values that are coded already.
 struct Payload {
-  std::byte* to;                 // its place in the frame
-  std::byte* block;              // the values in shared memory
-  uint32_t values, second, raw;  // byte of the first codes, of the second, of the raw exponents
-  uint32_t opened, escapes;      // so far
-  uint32_t clean;                // words of the second codes that are written, or 0
+  std::byte* to;                // its place in the frame
+  std::byte* block;             // the values in shared memory
+  uint32_t values;
+  uint32_t first, second, raw;  // byte of the first codes, of the second, of the raw exponents
+  uint32_t opened, escapes;     // so far
+  uint32_t clean;               // words of the second codes that are written, or 0
 };
 // Where in shared memory the second codes begin: as far from a multiple of 16 as in the payload.
 __device__ uint32_t second_bit(const Payload& p) { return p.second % kAlign * 8; }
@@ -273,29 +239,36 @@ __device__ void put_escapes(Payload& p, uint32_t marks, uint32_t which, uint2 sy
 }
 
 // kRows rows that follow each other; i0 is this lane's first value in the first of them. Not kFull: one row, of whose 8 values `valid` exist.
-template <int kBits1, int kBits2, bool kTable, bool kFull, int kRows>
-__device__ __forceinline__ void code_rows(Channels<kTable>& channels, const Limits& w, Payload& p, const Row (&rows)[kRows], uint32_t i0, int valid, int lane) {
+template <Type kType, int kBits1, int kBits2, bool kTable, bool kFull, int kRows>
+__device__ __forceinline__ void code_rows(Channels<kTable>& channels, const Limits& w, Payload& p, const Eight<kType> (&rows)[kRows], uint32_t i0, int valid, int lane) {
   Channels<kTable> again = channels;
   uint32_t opened[kRows], second[kRows], wild[kRows], any = 0;
   if (kBits2 != 0) make_room<kBits2>(p, kFull ? kRows * kRowValues : min(kRowValues, p.values - (i0 - 8 * static_cast<uint32_t>(lane))), lane);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     const uint32_t i = i0 + static_cast<uint32_t>(r) * kRowValues;
-    const Row t = symbols_of<kTable>(rows[r], channels.next()), u = first_codes<kBits1>(t, w);
-    const uint2 rest = rest_of(rows[r]);
+    const Row t = symbols_of<kType, kTable>(rows[r], channels.next()), u = first_codes<kBits1>(t, w);
+    const Rest<kType> rest = rest_of<kType>(rows[r]);
     uint32_t string = join8<kBits1>(u);
     if (!kFull && valid < 8) string &= valid == 0 ? 0u : kAll >> (32 - valid * kBits1);
-    std::byte* const codes = p.to + p.values + i / 8 * kBits1;
-    if (kFull) {
-      __stcs(reinterpret_cast<uint2*>(p.to + i), rest);
-      if (kBits1 == 4) __stcs(reinterpret_cast<uint32_t*>(codes), string);
-      else if (kBits1 == 2) __stcs(reinterpret_cast<uint16_t*>(codes), static_cast<uint16_t>(string));
-      else put_bytes(codes, string, 3);
-    } else {
-      put_bytes(p.to + i, rest.x, valid);
-      put_bytes(p.to + i + 4, rest.y, valid - 4);
-      put_bytes(codes, string, static_cast<int>(string_bytes(static_cast<uint32_t>(valid), kBits1)));
+#pragma unroll
+    for (int q = 0; q < kPlanes<kType>; ++q) {
+      std::byte* const plane = p.to + static_cast<uint32_t>(q) * p.values + i;
+      if (kFull) {
+        __stcs(reinterpret_cast<uint2*>(plane), rest.plane[q]);
+      } else {
+        put_bytes(plane, rest.plane[q].x, valid);
+        put_bytes(plane + 4, rest.plane[q].y, valid - 4);
+      }
     }
+    if constexpr (kTail<kType> != 0) {
+      std::byte* const tail = p.to + kPlanes<kType> * p.values + i / 8 * kTail<kType>;
+      if (kFull) put_eight<kTail<kType>>(tail, rest.tail);
+      else put_bytes(tail, rest.tail, static_cast<int>(string_bytes(static_cast<uint32_t>(valid), kTail<kType>)));
+    }
+    std::byte* const codes = p.to + p.first + i / 8 * kBits1;
+    if (kFull) put_eight<kBits1>(codes, string);
+    else put_bytes(codes, string, static_cast<int>(string_bytes(static_cast<uint32_t>(valid), kBits1)));
     if (kBits2 == 0) {
       wild[r] = opened[r] = opened_of<kBits1>(string, kPlaces<kBits1>);
     } else {
@@ -320,32 +293,25 @@ __device__ __forceinline__ void code_rows(Channels<kTable>& channels, const Limi
   for (int r = 0; r < kRows; ++r) {
     const uint2 table = again.next();
     if (!__any_sync(kAll, wild[r] != 0)) continue;
-    const uint2 symbols = upper_bytes(symbols_of<kTable>(rows[r], table));
+    const uint2 symbols = upper_bytes(symbols_of<kType, kTable>(rows[r], table));
     if constexpr (kBits2 == 0) put_escapes<kBits1>(p, wild[r], 0x76543210u, symbols, lane);
     else put_escapes<kBits2>(p, wild[r], kCompactions.of[opened[r]], symbols, lane);
   }
 }
 
 // A group's rows out of shared memory; i is this lane's first value in the first row.
-__device__ void load_group(Row (&rows)[kGroup], const std::byte* block, uint32_t i) {
+template <Type kType>
+__device__ void load_group(Eight<kType> (&rows)[kGroup], const std::byte* block, uint32_t i) {
 #pragma unroll
-  for (int r = 0; r < kGroup; ++r) rows[r] = load_row(block + 2 * (i + static_cast<uint32_t>(r) * kRowValues));
-}
-// Of a row that is not full, the values that do not exist are 0.
-__device__ Row load_part(const std::byte* block, uint32_t i, int valid) {
-  if (valid == 0) return {{0, 0, 0, 0}};
-  Row row = load_row(block + 2 * i);
-#pragma unroll
-  for (int w = 0; w < 4; ++w) row.word[w] &= halves_of(w, valid);
-  return row;
+  for (int r = 0; r < kGroup; ++r) rows[r] = load_eight<kType>(block + kBytes<kType> * (i + static_cast<uint32_t>(r) * kRowValues));
 }
 
 // Adds to 16-bit counts: of a row's values, those outside the first window, and those outside both.
-template <int kBits1, int kBits2, bool kTable>
-__device__ void count_row(Channels<kTable>& channels, const Limits& w, const Row& row, int valid, uint32_t& opened, uint32_t& escapes) {
+template <Type kType, int kBits1, int kBits2, bool kTable>
+__device__ void count_row(Channels<kTable>& channels, const Limits& w, const Eight<kType>& row, int valid, uint32_t& opened, uint32_t& escapes) {
   // A clipped distance is the limit, or less: limit + 1 away from it is 1, or nothing.
   const auto at_limit = [](uint32_t clipped, uint32_t limit) { return __viaddmax_s16x2(clipped, ((1u - (limit << 8)) & 0xFFFFu) * 0x00010001u, 0u); };
-  const Row t = symbols_of<kTable>(row, channels.next()), u = first_codes<kBits1>(t, w);
+  const Row t = symbols_of<kType, kTable>(row, channels.next()), u = first_codes<kBits1>(t, w);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const uint32_t exist = halves_of(i, valid);
@@ -354,46 +320,50 @@ __device__ void count_row(Channels<kTable>& channels, const Limits& w, const Row
   }
 }
 
-template <int kBits1, int kBits2, bool kTable>
-__device__ __forceinline__ Counts count_block(const EncodeArgs& a, const Choice& choice, const std::byte* block, uint32_t n, int lane) {
+// The table that the lanes read, with a period of 8 if the call has none.
+struct Table {
+  const uint8_t* of;
+  uint32_t period;
+};
+
+template <Type kType, int kBits1, int kBits2, bool kTable>
+__device__ __forceinline__ Counts count_block(const Table& table, const Choice& choice, const std::byte* block, uint32_t n, int lane) {
   const Limits w = limits_of(choice);
   const uint32_t i0 = 8 * static_cast<uint32_t>(lane), full = n / kGroupValues * kGroupValues;
-  Channels<kTable> channels(a.table, a.period, i0);
+  Channels<kTable> channels(table.of, table.period, i0);
   uint32_t opened = 0, escapes = 0;
 #pragma unroll 1
   for (uint32_t i = i0; i < full; i += kGroupValues) {
-    Row rows[kGroup];
-    load_group(rows, block, i);
+    Eight<kType> rows[kGroup];
+    load_group<kType>(rows, block, i);
 #pragma unroll
-    for (int r = 0; r < kGroup; ++r) count_row<kBits1, kBits2, kTable>(channels, w, rows[r], 8, opened, escapes);
+    for (int r = 0; r < kGroup; ++r) count_row<kType, kBits1, kBits2, kTable>(channels, w, rows[r], 8, opened, escapes);
   }
 #pragma unroll 1
-  for (uint32_t i = i0 + full; i < n; i += kRowValues) {
-    const int valid = clamp8(static_cast<int>(n - i));
-    count_row<kBits1, kBits2, kTable>(channels, w, load_row(block + 2 * i), valid, opened, escapes);
-  }
+  for (uint32_t i = i0 + full; i < n; i += kRowValues)
+    count_row<kType, kBits1, kBits2, kTable>(channels, w, load_eight<kType>(block + kBytes<kType> * i), clamp8(static_cast<int>(n - i)), opened, escapes);
   __syncwarp();
   const auto total = [](uint32_t x) { return __reduce_add_sync(kAll, (x & 0xFFFFu) + (x >> 16)); };
   opened = total(opened);
   return {opened, kBits2 == 0 ? opened : total(escapes)};
 }
 
-template <int kBits1, int kBits2, bool kTable>
-__device__ __forceinline__ void code_block(const EncodeArgs& a, const Choice& choice, Payload p, int lane) {
+template <Type kType, int kBits1, int kBits2, bool kTable>
+__device__ __forceinline__ void code_block(const Table& table, const Choice& choice, Payload p, int lane) {
   const Limits w = limits_of(choice);
-  Channels<kTable> channels(a.table, a.period, 8 * static_cast<uint32_t>(lane));
-  const uint32_t n = p.values, i0 = 8 * static_cast<uint32_t>(lane), full = n % 8 == 0 ? n / kGroupValues * kGroupValues : 0;
+  const uint32_t n = p.values, i0 = 8 * static_cast<uint32_t>(lane), full = parts_are_aligned<kType>(n) ? n / kGroupValues * kGroupValues : 0;
+  Channels<kTable> channels(table.of, table.period, i0);
 #pragma unroll 1
   for (uint32_t i = 0; i < full; i += kGroupValues) {
-    Row rows[kGroup];
-    load_group(rows, p.block, i + i0);
-    code_rows<kBits1, kBits2, kTable, true, kGroup>(channels, w, p, rows, i + i0, 8, lane);
+    Eight<kType> rows[kGroup];
+    load_group<kType>(rows, p.block, i + i0);
+    code_rows<kType, kBits1, kBits2, kTable, true, kGroup>(channels, w, p, rows, i + i0, 8, lane);
   }
 #pragma unroll 1
   for (uint32_t i = full; i < n; i += kRowValues) {
     const int valid = clamp8(static_cast<int>(n) - static_cast<int>(i + i0));
-    const Row rows[1] = {load_part(p.block, i + i0, valid)};
-    code_rows<kBits1, kBits2, kTable, false, 1>(channels, w, p, rows, i + i0, valid, lane);
+    const Eight<kType> rows[1] = {load_part<kType>(p.block + kBytes<kType> * (i + i0), valid)};
+    code_rows<kType, kBits1, kBits2, kTable, false, 1>(channels, w, p, rows, i + i0, valid, lane);
   }
   if (kBits2 != 0) put_second_codes(p, string_bytes(p.opened, kBits2), lane);
 }
@@ -411,14 +381,14 @@ __device__ void write_header(const EncodeArgs& a, uint64_t payload_bytes) {
 }
 
 // Counts the symbols of the sampled rows.
-template <bool kTable>
-__device__ void sample(const EncodeArgs& a, const std::byte* block, uint32_t n, uint32_t* histogram, int lane) {
+template <Type kType, bool kTable>
+__device__ void sample(const Table& table, const std::byte* block, uint32_t n, uint32_t* histogram, int lane) {
   const auto row_at = [](uint32_t k) { return 8 * k + k % 8; };  // row_is_sampled()
 #pragma unroll 1
   for (uint32_t k = 0; row_at(k) * kRowValues < n; ++k) {
     const uint32_t i = row_at(k) * kRowValues + 8 * static_cast<uint32_t>(lane);
     if (i >= n) continue;
-    const Row t = symbols_of<kTable>(load_row(block + 2 * i), Channels<kTable>(a.table, a.period, i).next());
+    const Row t = symbols_of<kType, kTable>(load_eight<kType>(block + kBytes<kType> * i), Channels<kTable>(table.of, table.period, i).next());
     const int valid = clamp8(static_cast<int>(n - i));
 #pragma unroll
     for (int e = 0; e < 8; ++e)
@@ -426,24 +396,28 @@ __device__ void sample(const EncodeArgs& a, const std::byte* block, uint32_t n, 
   }
 }
 
-// Whether all values equal the first. For most blocks one row tells.
-__device__ bool all_equal(const std::byte* block, uint32_t n, int lane) {
-  const uint32_t leader = both_halves(*reinterpret_cast<const uint16_t*>(block));
-  for (uint32_t i = 8 * static_cast<uint32_t>(lane); i < n + 8 * static_cast<uint32_t>(lane); i += kRowValues) {  // all lanes as often
+// Whether all values equal the first. For most blocks 512 bytes tell.
+template <Type kType>
+__device__ bool all_equal(const std::byte* block, uint32_t bytes, int lane) {
+  uint32_t leader = *reinterpret_cast<const uint32_t*>(block);
+  if (kBytes<kType> == 2) leader = both_halves(leader);
+  if (kBytes<kType> == 1) leader = (leader & 255) * 0x01010101u;
+  const uint32_t units = bytes / kAlign, own = static_cast<uint32_t>(lane);
+#pragma unroll 1
+  for (uint32_t i = 0; i < units; i += kLanes) {
     uint32_t differs = 0;
-    if (i < n) {
-      const Row row = load_row(block + 2 * i);
-#pragma unroll
-      for (int w = 0; w < 4; ++w) differs |= (row.word[w] ^ leader) & halves_of(w, clamp8(static_cast<int>(n - i)));
+    if (i + own < units) {
+      const uint4 x = reinterpret_cast<const uint4*>(block)[i + own];
+      differs = (x.x ^ leader) | (x.y ^ leader) | (x.z ^ leader) | (x.w ^ leader);
     }
     if (__any_sync(kAll, differs != 0)) return false;
   }
-  return true;
+  return !__any_sync(kAll, own < bytes % kAlign && block[units * kAlign + own] != static_cast<std::byte>(leader >> (8 * (own % 4))));
 }
 
 constexpr int kEncodeCtas = 12;  // of one warp, on a multiprocessor: as many as have room for 16 KiB each
-// Shared memory for a block and its histogram.
-__host__ __device__ constexpr uint32_t shared_bytes(uint32_t block_values) { return round_up16(2 * block_values) + 16 + 4 * kSums; }
+// Shared memory for a histogram and a block.
+__host__ __device__ constexpr uint32_t shared_bytes(uint32_t block_bytes) { return 4 * kSums + round_up16(block_bytes) + kAlign; }
 
 // Calls work.template operator()<bits1, bits2>() for the mode's codes.
 template <bool kBalanced, class Work>
@@ -455,83 +429,96 @@ __device__ __forceinline__ void by_mode(Mode mode, const Work& work) {
   else work.template operator()<3, 0>();
 }
 
-template <bool kTable, bool kBalanced>
-__global__ void __launch_bounds__(kLanes, kEncodeCtas) encode_bf16(const EncodeArgs a) {
+// kTable: serves calls without a table too. kBalanced: serves level fast too.
+template <Type kType, bool kTable, bool kBalanced>
+__global__ void __launch_bounds__(kLanes, kEncodeCtas) encode_blocks(const EncodeArgs a) {
   extern __shared__ __align__(16) std::byte memory[];
   auto* const histogram = reinterpret_cast<uint32_t*>(memory);
   std::byte* const values = memory + 4 * kSums;
   const int lane = static_cast<int>(threadIdx.x);
-  const uint32_t block = blockIdx.x;
-  const uint32_t n = a.valid != nullptr ? a.valid[block] : block + 1 == a.from.blocks ? a.last_values : a.from.block_values;
+  const uint32_t block = blockIdx.x, own = threadIdx.x;
+  const uint32_t n = a.valid != nullptr ? a.valid[block] : block + 1 == a.from.blocks ? a.last_values : a.from.block_values, bytes = n * kBytes<kType>;
   const auto* raw = reinterpret_cast<const std::byte*>(a.from.base + (a.from.page != nullptr ? a.from.page[block] : block) * a.from.stride);
-  if (lane == 0 && a.from.page == nullptr && a.from.blocks - block > kAhead + 1) prefetch(raw + kAhead * a.from.stride, 2 * a.from.block_values);
+  if (lane == 0 && a.from.page == nullptr && a.from.blocks - block > kAhead + 1) prefetch(raw + kAhead * a.from.stride, a.from.block_values * kBytes<kType>);
 
-  fetch(values, raw, n / 8, lane);
-  if (lane < static_cast<int>(n % 8)) reinterpret_cast<uint16_t*>(values)[n / 8 * 8 + static_cast<uint32_t>(lane)] = reinterpret_cast<const uint16_t*>(raw)[n / 8 * 8 + static_cast<uint32_t>(lane)];
+  fetch(values, raw, bytes / kAlign, lane);
+  if (own < bytes % kAlign) values[bytes / kAlign * kAlign + own] = raw[bytes / kAlign * kAlign + own];
 #pragma unroll
   for (int i = 0; i < 2; ++i) reinterpret_cast<uint4*>(histogram)[2 * lane + i] = make_uint4(0, 0, 0, 0);
   fetched();
 
+  const Table table = !kTable || a.period != 0 ? Table{a.table, a.period} : Table{reinterpret_cast<const uint8_t*>(&kNoTable), 8};
   Choice choice = {Mode::kConst, 0, 0};
   Counts counts = {0, 0};
-  uint32_t second = 0, at3 = 0, exact = 2;  // bytes of the payload, as in Payload; before padding
-  const uint32_t raw_size = round_up16(2 * n);
-  const bool constant = all_equal(values, n, lane);
-  if (!constant) {
-    sample<kTable>(a, values, n, histogram, lane);
-    __syncwarp();
-    choice = choose_by_warp<kBalanced>(histogram, lane);
-    by_mode<kBalanced>(choice.mode, [&]<int kBits1, int kBits2>() {
-      counts = count_block<kBits1, kBits2, kTable>(a, choice, values, n, lane);
-      second = n + string_bytes(n, kBits1);
-      at3 = second + string_bytes(counts.opened, kBits2);
-    });
-    exact = at3 + counts.escapes;
+  uint32_t first = 0, second = 0, at3 = 0, exact = kBytes<kType>;  // bytes of the payload, as in Payload; before padding
+  const uint32_t raw_size = round_up16(bytes);
+  const bool constant = all_equal<kType>(values, bytes, lane);
+  if constexpr (kExponentBits<kType> != 0) {
+    if (!constant) {
+      sample<kType, kTable>(table, values, n, histogram, lane);
+      __syncwarp();
+      choice = choose_by_warp<kType, kBalanced>(histogram, a.balanced, lane);
+      by_mode<kBalanced>(choice.mode, [&]<int kBits1, int kBits2>() {
+        counts = count_block<kType, kBits1, kBits2, kTable>(table, choice, values, n, lane);
+        first = rest_size<kType>(n);
+        second = first + string_bytes(n, kBits1);
+        at3 = second + string_bytes(counts.opened, kBits2);
+      });
+      exact = at3 + counts.escapes;
+    }
   }
   uint32_t size = round_up16(exact);
-  if (!constant && size >= raw_size) choice = {Mode::kRaw, 0, 0}, size = raw_size, exact = 2 * n, counts.escapes = 0;
-  if (lane == 0) publish(a.places + block, (block == 0 ? kTotal : kOwn) | size / 16);
-  const uint64_t digest = a.hashes ? hash_bytes(values, 2 * n, lane) : 0;
-  const uint64_t place = block == 0 ? 0 : look_back(a.places, block, size / 16, lane);
+  if (!constant && (kExponentBits<kType> == 0 || size >= raw_size)) choice = {Mode::kRaw, 0, 0}, size = raw_size, exact = bytes, counts.escapes = 0;
+  if (lane == 0) publish(a.places + block, (block == 0 ? kTotal : kOwn) | size / kAlign);
+  const uint64_t digest = a.hashes ? hash_bytes(values, bytes, lane) : 0;
+  const uint64_t place = block == 0 ? 0 : look_back(a.places, block, size / kAlign, lane);
 
   std::byte* const payload = a.frame + a.payloads + place * kAlign;
   if (has_windows(choice.mode)) {
-    by_mode<kBalanced>(choice.mode, [&]<int kBits1, int kBits2>() { code_block<kBits1, kBits2, kTable>(a, choice, {payload, values, n, second, at3, 0, 0, 0}, lane); });
+    if constexpr (kExponentBits<kType> != 0)
+      by_mode<kBalanced>(choice.mode, [&]<int kBits1, int kBits2>() { code_block<kType, kBits1, kBits2, kTable>(table, choice, {payload, values, n, first, second, at3, 0, 0, 0}, lane); });
   } else {
-    const uint32_t valid = choice.mode == Mode::kConst ? 1 : n;
-    for (uint32_t i = 8 * static_cast<uint32_t>(lane); i < valid; i += kRowValues) store_row(load_row(values + 2 * i), payload + 2 * i, clamp8(static_cast<int>(valid - i)));
+    for (uint32_t i = own; i < exact / kAlign; i += kLanes) __stcs(reinterpret_cast<uint4*>(payload) + i, reinterpret_cast<const uint4*>(values)[i]);
+    const uint32_t whole = exact / kAlign * kAlign;
+    if (whole + own < exact) payload[whole + own] = values[whole + own];
   }
-  if (exact + static_cast<uint32_t>(lane) < size) payload[exact + static_cast<uint32_t>(lane)] = std::byte{0};
+  if (exact + own < size) payload[exact + own] = std::byte{0};
   if (lane == 0) {
     auto* const entry = reinterpret_cast<uint32_t*>(a.frame + a.directory + uint64_t{kEntryBytes} * block);
     entry[0] = static_cast<uint32_t>(place);
-    entry[1] = size / 16 | (n - 1) << 16;
+    entry[1] = size / kAlign | (n - 1) << 16;
     entry[2] = counts.escapes | static_cast<uint32_t>(choice.mode) << 16 | static_cast<uint32_t>(choice.shift) << 20 | static_cast<uint32_t>(choice.base) << 24;
     entry[3] = static_cast<uint32_t>(digest);
     entry[4] = static_cast<uint32_t>(digest >> 32);
-    if (block + 1 == a.from.blocks) write_header(a, (place + size / 16) * kAlign);
+    if (block + 1 == a.from.blocks) write_header(a, (place + size / kAlign) * kAlign);
   }
   if (block == 0)
-    for (uint32_t i = static_cast<uint32_t>(lane); i < round_up16(a.period); i += kLanes) a.frame[kHeaderBytes + i] = static_cast<std::byte>(i < a.period ? a.table[i] : 0);
+    for (uint32_t i = own; i < round_up16(a.period); i += kLanes) a.frame[kHeaderBytes + i] = static_cast<std::byte>(i < a.period ? a.table[i] : 0);
 }
 
 __global__ void encode_empty(const EncodeArgs a) { write_header(a, 0); }
 
-template <bool kTable, bool kBalanced>
+template <Type kType, bool kTable, bool kBalanced>
 cudaError_t launch(const EncodeArgs& a, cudaStream_t stream) {
   if (a.from.blocks == 0) {
     encode_empty<<<1, 1, 0, stream>>>(a);
     return cudaGetLastError();
   }
-  return launch_warps(encode_bf16<kTable, kBalanced>, a, a.from.blocks, shared_bytes(a.from.block_values), stream);
+  return launch_ctas(encode_blocks<kType, kTable, kBalanced>, a, 1, a.from.blocks, shared_bytes(kBytes<kType> * a.from.block_values), stream);
 }
 
 }  // namespace
 
-const char* launch_encode(const EncodeArgs& a, bool balanced, device::StreamHandle stream) {
+template <Type kType>
+const char* launch_encode(const EncodeArgs& a, device::StreamHandle stream) {
   if (const cudaError_t error = cudaMemsetAsync(a.places, 0, sizeof(*a.places) * a.from.blocks, stream); error != cudaSuccess) return error_name(error);
-  if (a.period != 0) return error_name(balanced ? launch<true, true>(a, stream) : launch<true, false>(a, stream));
-  return error_name(balanced ? launch<false, true>(a, stream) : launch<false, false>(a, stream));
+  // BF16 has kernels for what is usual; the other types have one each.
+  if constexpr (kType == Type::kBF16) {
+    if (a.period == 0) return error_name(a.balanced ? launch<kType, false, true>(a, stream) : launch<kType, false, false>(a, stream));
+    if (!a.balanced) return error_name(launch<kType, true, false>(a, stream));
+  }
+  constexpr bool kWindows = kExponentBits<kType> != 0;
+  return error_name(launch<kType, kWindows, kWindows>(a, stream));
 }
 
 }  // namespace zeroulp::codec::cuda

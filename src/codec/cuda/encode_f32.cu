@@ -1,0 +1,7 @@
+#include "codec/cuda/encode.cuh"
+
+namespace zeroulp::codec::cuda {
+
+template const char* launch_encode<Type::kF32>(const EncodeArgs&, device::StreamHandle);
+
+}  // namespace zeroulp::codec::cuda
