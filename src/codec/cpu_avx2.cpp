@@ -82,6 +82,8 @@ ZU_AVX2 uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std:
   const __m256i first = all(begin), fifteen = all(15), weights = _mm256_set1_epi16(0x1001);
   uint32_t count = 0, i = 0;
   for (; i + 32 <= n; i += 32) {
+    will_read(raw + 2 * i + kNextBlock);
+    will_write(rest + i + kNextPayload), will_write(codes + i / 2 + kNextPayload);
     const Planes p = split32(raw + 2 * i);
     store(rest + i, p.rest);
     const __m256i d = _mm256_sub_epi8(p.symbols, first), c = _mm256_min_epu8(d, fifteen), out = _mm256_cmpeq_epi8(c, fifteen);
@@ -97,6 +99,8 @@ ZU_AVX2 uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32
   const uint8_t* const start = left;
   uint32_t i = 0;
   for (; i + 32 <= n; i += 32) {
+    will_read(rest + i + kNextPayload), will_read(codes + i / 2 + kNextPayload);
+    will_write(raw + 2 * i + kNextBlock);
     const __m256i pairs = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i / 2)));
     const __m256i c = _mm256_and_si256(_mm256_or_si256(pairs, _mm256_slli_epi16(pairs, 4)), fifteen), out = _mm256_cmpeq_epi8(c, fifteen);
     __m256i s = _mm256_add_epi8(c, first);

@@ -78,6 +78,8 @@ ZU_VBMI uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std:
   const __m512i from = all(begin), fifteen = all(15), weights = _mm512_set1_epi16(0x1001);
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; i += 64) {
+    will_read(raw + 2 * i + kNextBlock), will_read(raw + 2 * i + kNextBlock + 64);
+    will_write(rest + i + kNextPayload), will_write(codes + i / 2 + kNextPayload);
     const __mmask64 valid = first(n - i);
     const Planes p = split(raw + 2 * i, valid);
     _mm512_mask_storeu_epi8(rest + i, valid, p.rest);
@@ -96,6 +98,8 @@ ZU_VBMI uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32
   const __m512i from = all(begin), fifteen = all(15);
   const uint8_t* const start = left;
   for (uint32_t i = 0; i < n; i += 64) {
+    will_read(rest + i + kNextPayload), will_read(codes + i / 2 + kNextPayload);
+    will_write(raw + 2 * i + kNextBlock), will_write(raw + 2 * i + kNextBlock + 64);
     const __mmask64 valid = first(n - i);
     const __m512i pairs = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(static_cast<__mmask32>(first((n - i + 1) / 2)), codes + i / 2));
     const __m512i c = _mm512_and_si512(_mm512_or_si512(pairs, _mm512_slli_epi16(pairs, 4)), fifteen);
