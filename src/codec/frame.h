@@ -23,6 +23,12 @@ struct FrameOptions {
   std::span<const uint8_t> table;  // see Coding; its size divides the elements of a block
 };
 
+// So many bytes of a type.
+struct TypedRun {
+  Type type = Type::kBytes;
+  uint64_t bytes = 0;
+};
+
 // Where blocks lie in memory: block i at base + (page ? page[i] : i) * stride, with valid[i] values, or full ones if `valid` is empty.
 template <class Byte>
 struct Pages {

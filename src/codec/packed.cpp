@@ -313,6 +313,19 @@ Result<io::SafetensorsFile> open_safetensors(const fs::path& path) {
   return plain;
 }
 
+Result<TensorBytes> tensor_bytes(const fs::path& path) {
+  ZU_TRY_ASSIGN(const io::SafetensorsFile file, open_safetensors(path));
+  TensorBytes all;
+  for (const io::TensorInfo& t : file.tensors()) {
+    const auto data = file.data(t);
+    if (data.empty()) continue;
+    all.bytes.insert(all.bytes.end(), data.begin(), data.end());
+    all.runs.push_back({coded_type(t.dtype), data.size()});
+  }
+  if (all.bytes.empty()) return bad_input(fmt::format("{}: its tensors hold nothing", path.string()));
+  return all;
+}
+
 Result<std::vector<std::byte>> bf16_tensors(const fs::path& path) {
   ZU_TRY_ASSIGN(const io::SafetensorsFile file, open_safetensors(path));
   std::vector<std::byte> bytes;

@@ -58,6 +58,12 @@ Result<PackReport> unpack(const std::filesystem::path& source, const std::filesy
 // A safetensors file, packed or not. A packed one is decoded into memory whole.
 Result<io::SafetensorsFile> open_safetensors(const std::filesystem::path& path);
 
+// The bytes of all its tensors, one behind the other, and as what they are coded; at least one byte.
+struct TensorBytes {
+  std::vector<std::byte> bytes;
+  std::vector<TypedRun> runs;
+};
+Result<TensorBytes> tensor_bytes(const std::filesystem::path& path);
 // All BF16 tensors of such a file, one behind the other; at least one.
 Result<std::vector<std::byte>> bf16_tensors(const std::filesystem::path& path);
 

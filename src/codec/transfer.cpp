@@ -211,16 +211,19 @@ bool receive(const Kernels& kernels, bool coded, Stream& in, Stream& answer, uin
 // The sender's side of a pair; fills `result`.
 Status send_all(const Kernels& kernels, const TransferOptions& o, std::span<const std::byte> raw, Stream& out, Stream& answer, TransferResult& result) {
   const num::Digest expected = num::xxh3_128(raw);
+  const std::vector<Chunk> parts = chunks_of(o, raw);
   Chunks chunks;
   std::string problem;
   const auto start = Clock::now();
   std::thread coder([&] {
-    for (uint64_t at = 0; at < raw.size() && problem.empty(); at += o.chunk_bytes) {
-      const auto part = raw.subspan(at, std::min<uint64_t>(o.chunk_bytes, raw.size() - at));
+    FrameOptions frame = o.frame;
+    for (const auto& [type, part] : parts) {
+      if (!problem.empty()) break;
       std::vector<std::byte> chunk;
       if (o.coded) {
-        chunk.resize(frame_bound(o.frame, part.size(), static_cast<uint32_t>(blocks_of(o.frame, part.size()))));
-        const auto used = encode_frame(kernels, o.frame, part, chunk);
+        frame.type = type;
+        chunk.resize(frame_bound(frame, part.size(), static_cast<uint32_t>(blocks_of(frame, part.size()))));
+        const auto used = encode_frame(kernels, frame, part, chunk);
         if (!used) problem = used.error().text;
         chunk.resize(used ? *used : 0);
       } else {
@@ -305,10 +308,28 @@ Status connect_tcp(int ends[2]) {
 
 }  // namespace
 
+std::vector<Chunk> chunks_of(const TransferOptions& o, std::span<const std::byte> raw) {
+  std::vector<TypedRun> runs = o.runs;
+  if (runs.empty()) runs.push_back({o.frame.type, raw.size()});
+  std::vector<Chunk> chunks;
+  for (const TypedRun& run : runs) {
+    for (uint64_t at = 0; at < run.bytes; at += o.chunk_bytes) chunks.push_back({run.type, raw.subspan(at, std::min(o.chunk_bytes, run.bytes - at))});
+    raw = raw.subspan(run.bytes);
+  }
+  return chunks;
+}
+
 Result<TransferResult> transfer(const Kernels& kernels, const TransferOptions& o, std::span<const std::byte> raw) {
   ZU_TRY(check_options(o.frame));
   if (o.chunk_bytes == 0 || o.chunk_bytes % o.frame.block_bytes != 0)
     return usage_error(fmt::format("transfer: chunks of {} bytes are no multiple of blocks of {}", o.chunk_bytes, o.frame.block_bytes));
+  uint64_t typed = 0;
+  for (const TypedRun& run : o.runs) {
+    typed += run.bytes;
+    if (o.chunk_bytes % static_cast<uint32_t>(type_info(run.type).bytes) != 0 || run.bytes % static_cast<uint32_t>(type_info(run.type).bytes) != 0)
+      return usage_error(fmt::format("transfer: {} bytes, or chunks of {}, are no whole number of {} elements", run.bytes, o.chunk_bytes, type_info(run.type).name));
+  }
+  if (!o.runs.empty() && typed != raw.size()) return usage_error(fmt::format("transfer: types are given for {} bytes, and there are {}", typed, raw.size()));
   int ends[2];
   if (o.link == Link::kTcp) {
     ZU_TRY(connect_tcp(ends));

@@ -23,6 +23,30 @@ TEST(Transfer, WhatArrivesIsWhatWasSentOverEveryLink) {
     }
 }
 
+TEST(Transfer, TensorsOfSeveralTypesArriveAndAreCodedAsTheirTypes) {
+  ByteVector raw = exponent_data(Type::kBF16, 100'001, 120, 8, 9, 1, Shape::kBell);
+  TransferOptions o;
+  o.chunk_bytes = 1 << 16;
+  o.runs = {{Type::kBF16, raw.size()}};
+  const ByteVector scales = exponent_data(Type::kF32, 5'003, 120, 3, 0, 2, Shape::kHalving), codes(70'001, std::byte{7});
+  for (const auto& [type, part] : {std::pair{Type::kF32, scales}, std::pair{Type::kBytes, codes}}) {
+    raw.insert(raw.end(), part.begin(), part.end());
+    o.runs.push_back({type, part.size()});
+  }
+  const auto r = transfer(kReference, o, raw);
+  ASSERT_TRUE(r) << r.error().text;
+  EXPECT_LT(r->sent_bytes, (200'002 * 3 / 4 + 20'012 * 9 / 10 + 2'000));
+  const std::vector<Chunk> chunks = chunks_of(o, raw);
+  ASSERT_EQ(chunks.size(), 4 + 1 + 2u);
+  EXPECT_EQ(chunks[3].bytes.size(), 200'002 - 3 * 65'536u);
+  EXPECT_EQ(chunks[4].type, Type::kF32);
+
+  o.runs.back().bytes -= 1;
+  EXPECT_FALSE(transfer(kReference, o, raw));
+  o.runs = {{Type::kF32, raw.size()}};
+  EXPECT_FALSE(transfer(kReference, o, raw)) << "no whole number of elements";
+}
+
 TEST(Transfer, TheRateIsKept) {
   const ByteVector raw = random_bytes(1 << 20, 1);
   TransferOptions o;

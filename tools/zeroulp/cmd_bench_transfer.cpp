@@ -26,19 +26,29 @@ struct Speeds {
   double ratio, encode, decode;  // bytes of raw data per second
 };
 
-// One thread on each side, as in the transfer; the second of two runs.
-Result<Speeds> measure(const codec::Kernels& kernels, const FrameOptions& o, std::span<const std::byte> raw) {
-  std::vector<std::byte> frame(codec::frame_bound(o, raw.size(), static_cast<uint32_t>(codec::blocks_of(o, raw.size())))), back(raw.size());
+// One thread on each side, chunk by chunk as in the transfer; the second of two runs.
+Result<Speeds> measure(const codec::Kernels& kernels, const codec::TransferOptions& o, std::span<const std::byte> raw) {
   Speeds s{};
   for (int i = 0; i < 2; ++i) {
-    Result<uint64_t> used = uint64_t{0};
-    s.encode = static_cast<double>(raw.size()) / seconds_of([&] { used = codec::encode_frame(kernels, o, raw, frame); });
-    ZU_TRY_ASSIGN(const uint64_t bytes, std::move(used));
-    ZU_TRY_ASSIGN(const codec::Frame f, codec::Frame::open(std::span(frame).first(bytes), "frame"));
-    Status status;
-    s.decode = static_cast<double>(raw.size()) / seconds_of([&] { status = codec::decode_frame(kernels, f, back, "frame"); });
-    ZU_TRY(std::move(status));
-    s.ratio = static_cast<double>(raw.size()) / static_cast<double>(bytes);
+    double encode = 0, decode = 0;
+    uint64_t coded = 0;
+    std::vector<std::byte> frame, back;
+    FrameOptions options = o.frame;
+    for (const auto& [type, part] : codec::chunks_of(o, raw)) {
+      options.type = type;
+      frame.resize(codec::frame_bound(options, part.size(), static_cast<uint32_t>(codec::blocks_of(options, part.size()))));
+      back.resize(part.size());
+      Result<uint64_t> used = uint64_t{0};
+      encode += seconds_of([&] { used = codec::encode_frame(kernels, options, part, frame); });
+      ZU_TRY_ASSIGN(const uint64_t bytes, std::move(used));
+      ZU_TRY_ASSIGN(const codec::Frame f, codec::Frame::open(std::span(frame).first(bytes), "frame"));
+      Status status;
+      decode += seconds_of([&] { status = codec::decode_frame(kernels, f, back, "frame"); });
+      ZU_TRY(std::move(status));
+      coded += bytes;
+    }
+    const double total = static_cast<double>(raw.size());
+    s = {total / static_cast<double>(coded), total / encode, total / decode};
   }
   return s;
 }
@@ -51,10 +61,10 @@ int cmd_bench_transfer(int argc, char** argv) {
   bool force = false;
   double prefill = 0;
   Args args("bench transfer",
-            "Hands the BF16 tensors of a file (a KV cache, say) from one process to another, raw and coded, over TCP and shared memory slowed down to several rates; "
-            "what arrives is compared. Says where coding pays and where it is left off.",
-            {"zeroulp bench transfer cache.safetensors", "zeroulp bench transfer cache.safetensors --rate 0.1 --rate 1 --level fast"});
-  args.positional("FILE", path, "a .safetensors file");
+            "Hands the tensors of a file (a KV cache, say: one that run --save-kv wrote, or any .safetensors file) from one process to another, raw and coded, over TCP and "
+            "shared memory slowed down to several rates; what arrives is compared. Says where coding pays and where it is left off.",
+            {"zeroulp bench transfer cache.safetensors", "zeroulp bench transfer story.kv --rate 0.1 --level rest --prefill 1.5"});
+  args.positional("FILE", path, "a .safetensors file, packed or not; integers are coded as bytes");
   args.option("--rate", rates, "GB/s of the link, 0 for unlimited; may be repeated (0.1, 0.25, 1, 0)");
   args.choice("--level", level, {"fast", "balanced", "rest"}, "as in pack");
   args.option("--kernel", kernel, "reference, avx2 or avx512_vbmi");
@@ -67,12 +77,14 @@ int cmd_bench_transfer(int argc, char** argv) {
   report::Report report("bench transfer");
   const auto kernels = codec::select_kernels(kernel, cpu_features());
   if (!kernels) return fail("bench transfer", kernels.error());
-  const auto raw = codec::bf16_tensors(path);
-  if (!raw) return fail("bench transfer", raw.error());
+  auto tensors = codec::tensor_bytes(path);
+  if (!tensors) return fail("bench transfer", tensors.error());
+  const std::span<const std::byte> raw = tensors->bytes;
   codec::TransferOptions o;
-  o.frame.type = codec::Type::kBF16;
   o.frame.level = *codec::level_from_name(level);
-  const auto speeds = measure(**kernels, o.frame, *raw);
+  if (o.frame.level == codec::Level::kRest) o.frame.block_bytes = 65536;
+  o.runs = tensors->runs;
+  const auto speeds = measure(**kernels, o, raw);
   if (!speeds) return fail("bench transfer", speeds.error());
 
   report::Table table({{"link"}, {"GB/s"}, {"raw s", report::Align::kRight}, {"coded s", report::Align::kRight}, {"faster", report::Align::kRight}, {"formula", report::Align::kRight}, {"first token, raw s", report::Align::kRight}, {"coded s", report::Align::kRight}, {"codec"}});
@@ -86,7 +98,7 @@ int cmd_bench_transfer(int argc, char** argv) {
         o.link = link;
         o.coded = coded;
         o.bytes_per_second = rate * 1e9;
-        const auto r = codec::transfer(**kernels, o, *raw);
+        const auto r = codec::transfer(**kernels, o, raw);
         if (!r) return fail("bench transfer", r.error());
         seconds[coded] = r->seconds;
       }
@@ -98,7 +110,7 @@ int cmd_bench_transfer(int argc, char** argv) {
     }
   }
   report.body["file"] = path;
-  report.body["bytes"] = raw->size();
+  report.body["bytes"] = raw.size();
   report.body["level"] = level;
   report.body["kernel"] = (*kernels)->name;
   report.body["ratio"] = speeds->ratio;
@@ -107,7 +119,7 @@ int cmd_bench_transfer(int argc, char** argv) {
   if (!json.empty())
     if (const Status s = report.write(json, force); !s) return fail("bench transfer", s.error());
   if (json == "-") return 0;
-  fmt::print("{}\n{} bytes, ratio {:.4f}, one thread encodes {:.2f} and decodes {:.2f} GB/s ({}). Coding pays below {:.2f} GB/s; above, it is left off.\n", table.text(), raw->size(), speeds->ratio,
+  fmt::print("{}\n{} bytes, ratio {:.4f}, one thread encodes {:.2f} and decodes {:.2f} GB/s ({}). Coding pays below {:.2f} GB/s; above, it is left off.\n", table.text(), raw.size(), speeds->ratio,
              speeds->encode / 1e9, speeds->decode / 1e9, (*kernels)->name, std::min(speeds->encode, speeds->decode) / 1e9);
   return 0;
 }
