@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "device/device.h"
 #include "engine/generate.h"
 #include "model/seeded.h"
 #include "num/digest.h"
@@ -103,6 +104,36 @@ TEST_F(KvFile, AContinuationIsComputedBehindIt) {
   const auto saved = SavedKv::open(path("kv"), model);
   ASSERT_TRUE(saved) << saved.error().text;
   EXPECT_EQ(run(model, options("", 1, 1, 64), all, 5, &*saved, {}).digests, whole.digests);
+}
+
+TEST_F(KvFile, IsTheSameFromAGpuAndGoesOnThereAsOnTheProcessor) {
+  if (const std::string why = device::why_unavailable(0); !why.empty()) GTEST_SKIP() << why;
+  for (const auto& [architecture, key_width] : {std::pair("llama", 15), std::pair("qwen2", 8)}) {
+    const model::QuantizedModel model = model::make_seeded({.architecture = architecture, .layers = 3, .key_width = key_width}, 5);
+    for (const int64_t length : {1, 128, 131}) {
+      const std::vector<int32_t> prompt = some_tokens(length);
+      const Made whole = run(model, options("", 2, 1, 64), prompt, 30, nullptr, {});
+      const auto on = [&](int gpu, int ranks) {
+        EngineOptions o = options("", 1, ranks, 64);
+        o.device = gpu;
+        return o;
+      };
+      const fs::path files[] = {path(fmt::format("{}-{}-cpu", architecture, length).c_str()), path(fmt::format("{}-{}-gpu", architecture, length).c_str()), path(fmt::format("{}-{}-ranks", architecture, length).c_str())};
+      run(model, on(-1, 1), prompt, 11, nullptr, files[0]);
+      run(model, on(0, 1), prompt, 11, nullptr, files[1]);
+      run(model, on(0, 2), prompt, 11, nullptr, files[2]);
+      for (const fs::path& file : files) {
+        EXPECT_EQ(*read_text_file(file, 1 << 30), *read_text_file(files[0], 1 << 30)) << file.filename();
+        const auto saved = SavedKv::open(file, model);
+        ASSERT_TRUE(saved) << saved.error().text;
+        for (const EngineOptions& o : {on(0, 1), on(0, 2), on(-1, 1)}) {
+          const Made rest = run(model, o, saved->tokens(), 19, &*saved, {});
+          ASSERT_EQ(rest.digests.size(), 19u);
+          EXPECT_TRUE(std::equal(rest.digests.begin(), rest.digests.end(), whole.digests.begin() + 11)) << architecture << ", prompt of " << length << ", device " << o.device << ", " << o.ranks << " ranks";
+        }
+      }
+    }
+  }
 }
 
 std::string why(const fs::path& file, const model::QuantizedModel& model) {
