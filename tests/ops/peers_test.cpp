@@ -111,6 +111,12 @@ TEST_F(Peers, DequantiseFirst) { linear_is_the_peers("dequantise.json", Linear::
 TEST_F(Peers, LlamaQ80) { linear_is_the_peers("ggml.json", Linear::kLlamaQ80); }
 TEST_F(Peers, LlamaQ80Quantiser) { quantiser_is_the_peers("ggml.json", Quantiser::kLlamaQ80, 32); }
 
+TEST_F(Peers, VllmCutlass2x) { linear_is_the_peers("vllm_cutlass_2x.json", Linear::kVllmCutlass); }
+TEST_F(Peers, VllmCutlass3x) { linear_is_the_peers("vllm_cutlass_3x.json", Linear::kVllmCutlass); }
+TEST_F(Peers, SglangOnSm90) { linear_is_the_peers("sglang_sm90.json", Linear::kVllmCutlass); }
+TEST_F(Peers, SglangPremultiplied) { linear_is_the_peers("sglang_premultiplied.json", Linear::kSglangPremultiplied); }
+TEST_F(Peers, VllmDynamicQuantiser) { quantiser_is_the_peers("vllm_dynamic.json", Quantiser::kVllm, 128); }
+TEST_F(Peers, VllmStaticQuantiser) { quantiser_is_the_peers("vllm_static.json", Quantiser::kVllmStatic, 128); }
 TEST_F(Peers, VllmTriton) { linear_is_the_peers("vllm_triton.json", Linear::kVllmTriton); }
 TEST_F(Peers, SglangBlock) { linear_is_the_peers("sglang_block.json", Linear::kSglangBlock); }
 TEST_F(Peers, SglangToken) { quantiser_is_the_peers("sglang_token.json", Quantiser::kSglangToken, 128); }
