@@ -23,7 +23,11 @@ def text(x, y, words, anchor="middle", more=""):
 
 def main():
     rows = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8") if line.strip()]
-    rows = [r for r in rows if r.get("data") == "gaussian" and r.get("mib") == 512 and r.get("period", 0) == 0]
+    found = {}
+    for r in rows:  # a later line of the same level or peer replaces what it names
+        if r.get("data") == "gaussian" and r.get("mib") == 512 and r.get("period", 0) == 0:
+            found.setdefault((r.get("peer"), r.get("level")), {}).update(r)
+    rows = found.values()
     out = [f'<svg xmlns="{SVG}" viewBox="0 0 640 360" font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="white"/>']
     for speed in range(0, 2501, 500):
         out.append(f'<line x1="{x_of(speed):.0f}" y1="310" x2="{x_of(speed):.0f}" y2="40" stroke="#ddd"/>' + text(x_of(speed), 328, speed))
