@@ -21,6 +21,8 @@ __device__ inline void let_next_start() { asm volatile("griddepcontrol.launch_de
 template <class... Parameters, class... Arguments>
 void launch_early(void (*kernel)(Parameters...), dim3 blocks, int64_t threads, int64_t shared_bytes, device::StreamHandle stream,
                   Arguments&&... arguments) {
+  // One split of the multiprocessors' memory for all of them: a thread block that wants another has to wait until its multiprocessor is empty.
+  cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
