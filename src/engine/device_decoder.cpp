@@ -23,6 +23,7 @@ enum FaultOp { kInputQkv, kQueries, kKeysValues, kAttention, kInputO, kInputGate
 constexpr const char* kFaultNames[kFaultOps] = {"input of q, k, v", "queries", "keys and values", "attention", "input of o", "input of gate, up", "input of down"};
 constexpr int64_t kHeadRows = 64;
 constexpr int64_t kFirstBucket = 1024;  // positions that the first graph of a number of rows serves; then twice as many, and so on
+constexpr int64_t kFusedRows = 1;  // of a step whose linears do their neighbours' work (ops/fused)
 constexpr int64_t kGraphRows = 64;  // of a decoding step that is worth a graph
 
 // What decides the launches of a pass: a graph serves every pass with the same shape.
@@ -34,7 +35,8 @@ struct Shape {
 class Gpu final : public DeviceDecoder {
  public:
   Gpu(const model::QuantizedModel& m, const ops::DeviceKernels& kernels, Exchange* exchange, const Options& options, device::Stream stream)
-      : config_(m.config()), kernels_(kernels), exchange_(exchange), options_(options), stream_(std::move(stream)) {}
+      : config_(m.config()), kernels_(kernels), exchange_(exchange), options_(options), stream_(std::move(stream)),
+        range_(m.header().pow2_row_scales ? num::kLinearPow2Range : num::kLinearRange) {}
 
   Status prepare(const model::QuantizedModel& m);
 
@@ -82,13 +84,18 @@ class Gpu final : public DeviceDecoder {
   Status join_nccl();
   Status plan_memory();
   int64_t workspace_bytes() const;
+  bool can_fuse() const;
+  bool fuses(int64_t rows) const { return fusable_ && rows <= kFusedRows; }
   Status send_inputs(const Plan& plan, const RopeTable& rope);
   void layers(const Shape& shape);
   void attention_part(const Shape& shape, size_t index, const uint16_t* add);
   void mlp_part(const Shape& shape, size_t index);
   void norm_quant(uint16_t* x, const uint16_t* add, const uint16_t* weight, int64_t rows, int width, uint8_t* faults);
   void group_linear(const DeviceGroup& group, int64_t rows, uint16_t* y, int width_at_hand, uint8_t* faults);
-  void linear(const DeviceLinear& l, int64_t rows, Output output, void* y, int64_t y_stride);
+  ops::linear_s8::Args linear_args(const DeviceLinear& l, int64_t rows, Output output, void* y, int64_t y_stride) const {
+    return {codes_, codes_stride_, scales_, rows, l.k, l.width, l.codes, l.k, l.n, l.scales, l.bias, output, y, y_stride};
+  }
+  void linear(const DeviceLinear& l, int64_t rows, Output output, void* y, int64_t y_stride) { kernels_.linear_s8.run(linear_args(l, rows, output, y, y_stride), launch_); }
   void row_linear(const DeviceLinear& l, int64_t rows, uint16_t* y);
   void exchange_tops(int64_t rows);
   void quantize(const uint16_t* x, int64_t rows, int64_t k, int width, const uint16_t* tops, uint8_t* faults);
@@ -111,6 +118,8 @@ class Gpu final : public DeviceDecoder {
   std::unique_ptr<device::Nccl> nccl_;  // where every rank has a GPU of its own; otherwise sums and maxima go through the host
   Options options_;
   device::Stream stream_;
+  num::RowRange range_;  // of the inputs of linears
+  bool fusable_ = false;
   device::Launch launch_;
   DeviceArena arena_;
   RankParts parts_{};
@@ -175,8 +184,20 @@ Status Gpu::prepare(const model::QuantizedModel& m) {
   launch_.stream = stream_.handle();
   if (exchange_ != nullptr && options_.own_gpu) ZU_TRY(join_nccl());
   ZU_TRY_ASSIGN(weights_, DeviceWeights::upload(m, parts_, stream_, arena_));
+  fusable_ = can_fuse();
   ZU_TRY(plan_memory());
   return stream_.synchronize();
+}
+
+// Every layer of one rank, when the kernel that has the neighbours' work in it was asked for (bench/NOTES.md says why it is not the one that runs anyway).
+bool Gpu::can_fuse() const {
+  if (exchange_ != nullptr || kernels_.linear_s8.name != "cuda_mma") return false;
+  const auto fits = [](const DeviceLinear& l, int64_t k) { return l.k == k && ops::fused::linear_fits(kFusedRows, k); };
+  return fits(weights_.head, config_.hidden) && std::all_of(weights_.layers.begin(), weights_.layers.end(), [&](const DeviceLayer& layer) {
+           const auto from_hidden = [&](const DeviceLinear& l) { return fits(l, config_.hidden); };
+           return layer.gate_up.parts.size() == 1 && from_hidden(layer.gate_up.parts.front()) && std::all_of(layer.qkv.parts.begin(), layer.qkv.parts.end(), from_hidden) &&
+                  fits(layer.o, config_.heads * config_.head_dim) && fits(layer.down, config_.intermediate);
+         });
 }
 
 // The first rank's id reaches the others as a sum.
@@ -337,23 +358,18 @@ void Gpu::layers(const Shape& shape) {
     attention_part(shape, i, i == 0 ? nullptr : y_);
     mlp_part(shape, i);
   }
-  kernels_.residual.run({x_, y_, rows * config_.hidden}, launch_);
+  if (!fuses(rows)) kernels_.residual.run({x_, y_, rows * config_.hidden}, launch_);
   find_faults(flags);
 }
 
 void Gpu::find_faults(int64_t flags) { ops::fused::first_flag(faults_, flags, pinned_faults_.as<int64_t>(), launch_); }
 
 void Gpu::norm_quant(uint16_t* x, const uint16_t* add, const uint16_t* weight, int64_t rows, int width, uint8_t* flags) {
-  ops::fused::norm_quant({x, add, rows, config_.hidden, weight, config_.rms_eps, h_, width, codes_, codes_stride_, scales_, flags}, launch_);
+  ops::fused::norm_quant({x, add, rows, config_.hidden, weight, config_.rms_eps, h_, width, range_, codes_, codes_stride_, scales_, flags}, launch_);
 }
 
 void Gpu::quantize(const uint16_t* x, int64_t rows, int64_t k, int width, const uint16_t* tops, uint8_t* flags) {
-  kernels_.quant_rows.run({x, k, rows, k, width, num::kLinearRange, tops, codes_, codes_stride_, scales_, flags}, launch_);
-}
-
-void Gpu::linear(const DeviceLinear& l, int64_t rows, Output output, void* y, int64_t y_stride) {
-  const ops::linear_s8::Args args{codes_, codes_stride_, scales_, rows, l.k, l.width, l.codes, l.k, l.n, l.scales, l.bias, output, y, y_stride};
-  kernels_.linear_s8.run(args, launch_);
+  kernels_.quant_rows.run({x, k, rows, k, width, range_, tops, codes_, codes_stride_, scales_, flags}, launch_);
 }
 
 // The rows in h_ are quantised at `width_at_hand` already.
@@ -403,22 +419,34 @@ void Gpu::attention_part(const Shape& shape, size_t index, const uint16_t* add) 
   const DeviceLayer& w = weights_.layers[index];
   const int64_t rows = shape.rows, d = config_.head_dim, heads = parts_.heads.size(), kv_heads = parts_.kv.size(), q_size = heads * d;
   const int width = w.qkv.parts.front().width;
-  norm_quant(x_, add, w.input_norm, rows, width, faults(index, kInputQkv, rows));
-  group_linear(w.qkv, rows, qkv_, width, faults(index, kInputQkv, rows));
+  uint8_t* flags = faults(index, kInputQkv, rows);
+  if (fuses(rows)) {
+    for (const DeviceLinear& l : w.qkv.parts)
+      ops::fused::norm_linear({{x_, config_.hidden, range_, flags}, w.input_norm, config_.rms_eps}, linear_args(l, rows, Output::kBf16, qkv_ + l.first_output, w.qkv.n), launch_);
+  } else {
+    norm_quant(x_, add, w.input_norm, rows, width, flags);
+    group_linear(w.qkv, rows, qkv_, width, flags);
+  }
   const ops::kv_cache::Pages at = pages(index);
-  ops::fused::heads({qkv_, w.qkv.n, rows, heads, kv_heads, d, w.q_norm, w.k_norm, config_.rms_eps, on_gpu_.positions, cos_, sin_, q_codes_, q_scales_,
-                     layouts_[index], at, faults(index, kQueries, rows), faults(index, kKeysValues, rows)},
-                    launch_);
+  const ops::fused::Heads made{qkv_, w.qkv.n, rows, heads, kv_heads, d, w.q_norm, w.k_norm, config_.rms_eps, on_gpu_.positions, cos_, sin_, q_codes_, q_scales_,
+                               layouts_[index], at, faults(index, kQueries, rows), faults(index, kKeysValues, rows)};
   const float constant = ops::attention::score_constant(d, layouts_[index].key_width);
-  kernels_.attention.run({layouts_[index], rows, heads, config_.heads / config_.kv_heads, parts_.heads.begin, config_.window[index].value_or(0), constant,
-                          q_codes_, q_size, q_scales_, on_gpu_.positions, shape.max_positions, at, att_, q_size, faults(index, kAttention, rows),
-                          arrivals_},
-                         launch_);
+  const ops::attention::Rows attention{layouts_[index], rows, heads, config_.heads / config_.kv_heads, parts_.heads.begin, config_.window[index].value_or(0), constant,
+                                       q_codes_, q_size, q_scales_, on_gpu_.positions, shape.max_positions, at, att_, q_size, faults(index, kAttention, rows),
+                                       arrivals_};
+  if (fuses(rows) && ops::fused::heads_attention_fits(attention)) {
+    ops::fused::heads_attention(made, attention, launch_);
+  } else {
+    ops::fused::heads(made, launch_);
+    kernels_.attention.run(attention, launch_);
+  }
+  flags = faults(index, kInputO, rows);
+  if (fuses(rows)) return ops::fused::linear_residual({att_, q_size, range_, flags}, linear_args(w.o, rows, Output::kBf16, x_, w.o.n), x_, launch_);
   if (exchange_ != nullptr) {
     ops::quant_rows::cuda_absmax(att_, q_size, rows, q_size, tops_, launch_);
     exchange_tops(rows);
   }
-  quantize(att_, rows, q_size, w.o.width, exchange_ ? tops_ : nullptr, faults(index, kInputO, rows));
+  quantize(att_, rows, q_size, w.o.width, exchange_ ? tops_ : nullptr, flags);
   row_linear(w.o, rows, y_);
 }
 
@@ -426,10 +454,16 @@ void Gpu::mlp_part(const Shape& shape, size_t index) {
   const DeviceLayer& w = weights_.layers[index];
   const int64_t rows = shape.rows, inner = parts_.inner.size();
   const int width = w.gate_up.parts.front().width;
+  if (fuses(rows)) {
+    const DeviceLinear& both = w.gate_up.parts.front();
+    ops::fused::norm_linear_silu({{x_, config_.hidden, range_, faults(index, kInputGateUp, rows)}, w.post_norm, config_.rms_eps},
+                                 linear_args(both, rows, Output::kBf16, gate_up_, both.n), inner_, launch_);
+    return ops::fused::linear_residual({inner_, inner, range_, faults(index, kInputDown, rows)}, linear_args(w.down, rows, Output::kBf16, x_, w.down.n), x_, launch_);
+  }
   norm_quant(x_, y_, w.post_norm, rows, width, faults(index, kInputGateUp, rows));
   group_linear(w.gate_up, rows, gate_up_, width, faults(index, kInputGateUp, rows));
   uint8_t* flags = faults(index, kInputDown, rows);
-  ops::fused::silu_quant({gate_up_, gate_up_ + inner, 2 * inner, rows, inner, inner_, w.down.width, codes_, codes_stride_, scales_, flags,
+  ops::fused::silu_quant({gate_up_, gate_up_ + inner, 2 * inner, rows, inner, inner_, w.down.width, range_, codes_, codes_stride_, scales_, flags,
                           exchange_ ? tops_ : nullptr},
                          launch_);
   if (exchange_ != nullptr) {
@@ -441,10 +475,13 @@ void Gpu::mlp_part(const Shape& shape, size_t index) {
 
 // Final norm and head of `rows` rows into logits_; `flags` is cleared by layers().
 void Gpu::head_rows_on_device(const uint16_t* x, int64_t rows, uint8_t* flags) {
-  ops::fused::norm_quant({const_cast<uint16_t*>(x), nullptr, rows, config_.hidden, weights_.final_norm, config_.rms_eps, h_, weights_.head.width, codes_,
-                          codes_stride_, scales_, flags},
-                         launch_);
-  linear(weights_.head, rows, Output::kF32, logits_, parts_.vocab.size());
+  if (fuses(rows)) {
+    ops::fused::norm_linear({{x, config_.hidden, range_, flags}, weights_.final_norm, config_.rms_eps},
+                            linear_args(weights_.head, rows, Output::kF32, logits_, parts_.vocab.size()), launch_);
+  } else {
+    norm_quant(const_cast<uint16_t*>(x), nullptr, weights_.final_norm, rows, weights_.head.width, flags);
+    linear(weights_.head, rows, Output::kF32, logits_, parts_.vocab.size());
+  }
   ops::fused::first_flag(flags, rows, pinned_faults_.as<int64_t>() + 1, launch_);
 }
 
@@ -536,8 +573,6 @@ Result<double> Gpu::replay_milliseconds(int repeats) {
 
 Result<std::unique_ptr<DeviceDecoder>> DeviceDecoder::create(const model::QuantizedModel& model, const ops::DeviceKernels& kernels, Exchange* exchange,
                                                              const Options& options) {
-  if (model.header().pow2_row_scales)
-    return unavailable("the GPU's fused kernels know one rule for rows' scales, and profile both-po2 has the other; leave --device out");
   ZU_TRY(device::use(options.device));
   ZU_TRY_ASSIGN(device::Stream stream, device::Stream::create());
   auto decoder = std::make_unique<Gpu>(model, kernels, exchange, options, std::move(stream));

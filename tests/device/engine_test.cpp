@@ -3,6 +3,7 @@
 
 #include "device/gpu.h"
 #include "engine/generate.h"
+#include "model/seeded.h"
 #include "verify/digests.h"
 #include "verify/tiny.h"
 
@@ -59,6 +60,85 @@ TEST_P(GpuEngine, SamplingOnTheGpuGivesTheProcessorsTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GpuEngine, testing::ValuesIn(kTinyFamilies), [](const auto& i) { return std::string(i.param); });
+
+// Equal widths throughout, so that with cuda_mma a sequence that is decoded alone takes the kernels that do their neighbours' work; either rule of the rows' scales.
+TEST(GpuEngineAlone, DigestsAreTheReferences) {
+  ZU_NEEDS_GPU();
+  for (const int width : {8, 15})
+    for (const bool pow2 : {false, true}) {
+      model::SeededShape s;
+      s.architecture = width == 8 ? "qwen3" : "qwen2";  // QK-norm, biases
+      s.hidden = 256, s.intermediate = pow2 ? 208 : 384, s.heads = 7, s.kv_heads = 1, s.head_dim = 32, s.layers = 3, s.vocab = 301, s.width = width;
+      s.key_width = width, s.tied_head = !pow2, s.pow2_row_scales = pow2, s.po2_scales = pow2, s.window = pow2 ? 150 : 0;
+      const model::QuantizedModel model = model::make_seeded(s, 7);
+      Workload work;
+      work.decode_tokens = 6;
+      int32_t value = 1;
+      for (const int length : {1, 126, 300, 1022}) {
+        std::vector<int32_t>& prompt = work.prompts.emplace_back();
+        for (int i = 0; i < length; ++i) prompt.push_back(value = static_cast<int32_t>((value * 37 + 11) % 301));
+      }
+      const DigestLog want = must(run_digests(model, work, {}));
+      for (const RunConfig& config : {RunConfig{.device = 0}, RunConfig{.device = 0, .graphs = false}, RunConfig{.batch = 3, .device = 0},
+                                      RunConfig{.kernel = "cuda_mma", .device = 0}, RunConfig{.kernel = "cuda_mma", .device = 0, .graphs = false},
+                                      RunConfig{.kernel = "cuda_mma", .batch = 4, .device = 0}, RunConfig{.batch = 2, .ranks = 2, .device = 0}}) {
+        const DigestLog got = must(run_digests(model, work, config));
+        const LogDifference d = compare(want, got);
+        EXPECT_TRUE(d.holds()) << width << " bits, " << (pow2 ? "powers of two, " : "") << config.describe() << ": " << d.differing << " of " << d.compared
+                               << " differ, first at sequence " << d.first.first << ", position " << d.first.second;
+      }
+    }
+}
+
+TEST(GpuEngineCache, BlocksThatTheProcessorMadeAreReadAndContinued) {
+  ZU_NEEDS_GPU();
+  const model::QuantizedModel model = must(tiny_model("llama"));
+  std::vector<int32_t> prompt;
+  for (int i = 0; i < 200; ++i) prompt.push_back(i * 7 % 50);
+  using engine::Engine;
+  std::unique_ptr<Engine> engines[2];
+  int64_t ids[2];
+  std::vector<float> logits[2];
+  const auto forward = [&](int which, std::span<const int32_t> tokens) {
+    const Engine::Chunk chunk{ids[which], tokens, Engine::Want::kLast};
+    must(engines[which]->forward({&chunk, 1}, [&](const engine::LogitsBlock& b) -> Status {
+      logits[which].assign(b.row(0), b.row(0) + model.config().vocab);
+      return {};
+    }));
+  };
+  for (const int which : {0, 1}) {
+    engine::EngineOptions options;
+    options.device = which - 1;
+    engines[which] = must(Engine::create(model, options));
+    ids[which] = engines[which]->open_sequence();
+  }
+  forward(0, std::span(prompt).first(199));
+  must(engines[1]->restore_kv(ids[1], std::span(prompt).first(199), [&](int64_t layer, int64_t head, int64_t block, std::span<std::byte> to) {
+    must(engines[0]->read_kv(ids[0], layer, head, block, to));
+  }));
+  for (const int which : {0, 1}) forward(which, std::span(prompt).last(1));
+  ASSERT_EQ(logits[0].size(), logits[1].size());
+  for (size_t i = 0; i < logits[0].size(); ++i) EXPECT_EQ(num::bits_of(logits[0][i]), num::bits_of(logits[1][i])) << i;
+  // What each wrote itself: position 199 is slot 71 of block 1.
+  for (int64_t layer = 0; layer < model.config().layers; ++layer)
+    for (int64_t head = 0; head < model.config().kv_heads; ++head) {
+      const ops::kv_cache::Layout layout = engines[0]->kv_layout(layer);
+      std::vector<std::byte> blocks[2];
+      for (const int which : {0, 1}) {
+        blocks[which].resize(static_cast<size_t>(layout.bytes()));
+        must(engines[which]->read_kv(ids[which], layer, head, 1, blocks[which]));
+      }
+      const ops::kv_cache::View<const std::byte> a(blocks[0].data(), layout), b(blocks[1].data(), layout);
+      for (int64_t slot = 0; slot <= 71; ++slot) {
+        EXPECT_EQ(num::bits_of(a.key_scales[slot]), num::bits_of(b.key_scales[slot]));
+        EXPECT_EQ(a.value_exponents[slot], b.value_exponents[slot]);
+        for (int64_t i = 0; i < layout.d; ++i) {
+          EXPECT_EQ(a.key_hi[slot * layout.d + i], b.key_hi[slot * layout.d + i]);
+          EXPECT_EQ(a.values[i * 128 + slot], b.values[i * 128 + slot]);
+        }
+      }
+    }
+}
 
 TEST(GpuEngineErrors, AFaultNamesTheSamePlaceAsOnTheProcessor) {
   ZU_NEEDS_GPU();

@@ -10,6 +10,7 @@
 #include "num/sincos.h"
 #include "ops/case_inputs.h"
 #include "ops/kv_cache/fast.h"
+#include "ops/linear_s8/reference.h"
 #include "ops/quant_rows/reference.h"
 #include "ops/residual/reference.h"
 #include "ops/rmsnorm/reference.h"
@@ -32,6 +33,7 @@ TEST(Fused, NormQuantIsResidualThenRmsnormThenQuantRows) {
   for (const int64_t d : {1, 33, 64, 576, 896, 4096, 5001, 12288, 32768}) {
     for (const int width : {8, 15}) {
       for (const bool with_add : {false, true}) {
+        const num::RowRange range = with_add == (width == 8) ? num::kLinearPow2Range : num::kLinearRange;
         const int64_t rows = 5, stride = (d + 15) / 16 * 16;
         std::vector<uint16_t> x = bell_bf16s(random, rows * d, 2.0f), add = bell_bf16s(random, rows * d, 2.0f), weight = bell_bf16s(random, d, 1.0f);
         std::fill(x.begin() + 2 * d, x.begin() + 3 * d, uint16_t{0});
@@ -42,7 +44,7 @@ TEST(Fused, NormQuantIsResidualThenRmsnormThenQuantRows) {
         auto* codes = b.put(std::vector<int16_t>(static_cast<size_t>(rows * stride), 77));
         auto* scales = b.put(std::vector<float>(5));
         auto* faults = b.put(std::vector<uint8_t>(5));
-        fused::norm_quant({gx, with_add ? gadd : nullptr, rows, d, gweight, kEps, gh, width, codes, stride, scales, faults}, b.launch);
+        fused::norm_quant({gx, with_add ? gadd : nullptr, rows, d, gweight, kEps, gh, width, range, codes, stride, scales, faults}, b.launch);
 
         std::vector<uint16_t> h(x.size());
         std::vector<int16_t> want_codes(static_cast<size_t>(rows * stride), 77);
@@ -50,7 +52,7 @@ TEST(Fused, NormQuantIsResidualThenRmsnormThenQuantRows) {
         std::vector<uint8_t> want_faults(5);
         if (with_add) residual::reference({x.data(), add.data(), rows * d});
         rmsnorm::reference({x.data(), d, rows, d, weight.data(), kEps, h.data(), d});
-        quant_rows::reference({h.data(), d, rows, d, width, num::kLinearRange, nullptr, want_codes.data(), stride, want_scales.data(), want_faults.data()});
+        quant_rows::reference({h.data(), d, rows, d, width, range, nullptr, want_codes.data(), stride, want_scales.data(), want_faults.data()});
         EXPECT_EQ(b.get(gx, x.size()), x) << d;
         EXPECT_EQ(b.get(gh, h.size()), h) << d;
         EXPECT_EQ(b.get(codes, want_codes.size()), want_codes) << d;
@@ -67,6 +69,7 @@ TEST(Fused, SiluQuantIsSiluMulThenQuantRows) {
   num::PhiloxStream random(502);
   for (const int64_t k : {1, 31, 160, 1536, 4864, 14336, 18944, 32768}) {
     for (const int width : {8, 15}) {
+      const num::RowRange range = (k % 2 == 0) == (width == 8) ? num::kLinearPow2Range : num::kLinearRange;
       const int64_t rows = 3;  // few rows: one is spread over a cluster where it is long enough
       std::vector<uint16_t> both = bell_bf16s(random, rows * 2 * k, 3.0f);
       both[static_cast<size_t>(2 * k)] = 0x7F80;
@@ -77,19 +80,90 @@ TEST(Fused, SiluQuantIsSiluMulThenQuantRows) {
       auto* scales = b.put(std::vector<float>(3));
       auto* faults = b.put(std::vector<uint8_t>(3));
       auto* tops = b.put(std::vector<uint16_t>(3));
-      fused::silu_quant({g, g + k, 2 * k, rows, k, y, width, codes, k, scales, faults, nullptr}, b.launch);
+      fused::silu_quant({g, g + k, 2 * k, rows, k, y, width, range, codes, k, scales, faults, nullptr}, b.launch);
       std::vector<uint16_t> want(static_cast<size_t>(rows * k));
       for (int64_t r = 0; r < rows; ++r) silu_mul::reference({both.data() + r * 2 * k, both.data() + r * 2 * k + k, k, want.data() + r * k});
       std::vector<int16_t> want_codes(want.size());
       std::vector<float> want_scales(3);
       std::vector<uint8_t> want_faults(3);
-      quant_rows::reference({want.data(), k, rows, k, width, num::kLinearRange, nullptr, want_codes.data(), k, want_scales.data(), want_faults.data()});
+      quant_rows::reference({want.data(), k, rows, k, width, range, nullptr, want_codes.data(), k, want_scales.data(), want_faults.data()});
       EXPECT_EQ(b.get(y, want.size()), want) << k;
       EXPECT_EQ(b.get(codes, want.size()), want_codes) << k;
       EXPECT_EQ(b.get(faults, 3), want_faults) << k;
-      fused::silu_quant({g, g + k, 2 * k, rows, k, y, width, nullptr, k, nullptr, nullptr, tops}, b.launch);
+      fused::silu_quant({g, g + k, 2 * k, rows, k, y, width, range, nullptr, k, nullptr, nullptr, tops}, b.launch);
       const std::vector<uint16_t> got_tops = b.get(tops, 3);
       for (int64_t r = 0; r < rows; ++r) EXPECT_EQ(got_tops[static_cast<size_t>(r)], quant_rows::row_absmax(want.data() + r * k, k));
+    }
+  }
+}
+
+// Few and many tiles to a thread block, slices that do not fill a warp's round, K of whole 128 bytes (which the copy engine takes) and not.
+TEST(Fused, LinearsWithTheirNeighboursAreTheOpsOneAfterAnother) {
+  ZU_NEEDS_GPU();
+  num::PhiloxStream random(505);
+  struct Size {
+    int64_t n, k;
+  };
+  for (const auto& [n, k] : {Size{2, 16}, {8, 128}, {30, 48}, {136, 64}, {1100, 576}, {2306, 896}, {20002, 256}, {20002, 80}, {514, 4096}, {264, 12288}, {90, 18944}}) {
+    for (const int width : {8, 15}) {
+      for (const int64_t rows : {1, 2, 3, 4, 8}) {
+        if (!fused::linear_fits(rows, k)) continue;
+        const num::RowRange range = rows % 2 == 0 ? num::kLinearPow2Range : num::kLinearRange;
+        std::vector<uint16_t> x = bell_bf16s(random, rows * k, 2.0f), weight = bell_bf16s(random, k, 1.0f), y = bell_bf16s(random, rows * n, 2.0f);
+        if (rows > 2) x[static_cast<size_t>(2 * k)] = 0x7FC0;  // a fault
+        if (rows > 3) std::fill(x.begin() + 3 * k, x.begin() + 4 * k, uint16_t{0});
+        std::vector<int8_t> w(static_cast<size_t>(n * k));
+        for (int8_t& c : w) c = static_cast<int8_t>(static_cast<int>(random.below(255)) - 127);
+        std::vector<float> scales, bias;
+        for (int64_t i = 0; i < n; ++i) scales.push_back(0.001f * (1.5f + random.symmetric())), bias.push_back(random.symmetric());
+        const bool with_bias = (rows + n / 2) % 2 == 0;
+        Bench b;
+        auto *gx = b.put(x), *gweight = b.put(weight);
+        const auto* gw = b.put(w);
+        const auto *gscales = b.put(scales), *gbias = with_bias ? b.put(bias) : nullptr;
+        auto* out = b.put(std::vector<float>(y.size()));
+        auto *products = b.put(std::vector<uint16_t>(y.size() / 2)), *sums = b.put(y);
+        auto* faults = b.put(std::vector<uint8_t>(static_cast<size_t>(4 * rows)));
+        const auto linear = [&](linear_s8::Output output, void* to) {
+          return linear_s8::Args{nullptr, 0, nullptr, rows, k, width, gw, k, n, gscales, gbias, output, to, n};
+        };
+        auto* bf16 = b.put(std::vector<uint16_t>(y.size()));
+        fused::norm_linear({{gx, k, range, faults}, gweight, kEps}, linear(linear_s8::Output::kF32, out), b.launch);
+        fused::norm_linear({{gx, k, range, faults + rows}, gweight, kEps}, linear(linear_s8::Output::kBf16, bf16), b.launch);
+        fused::norm_linear_silu({{gx, k, range, faults + 2 * rows}, gweight, kEps}, linear(linear_s8::Output::kBf16, nullptr), products, b.launch);
+        fused::linear_residual({gx, k, range, faults + 3 * rows}, linear(linear_s8::Output::kBf16, nullptr), sums, b.launch);
+
+        std::vector<uint8_t> want_faults(static_cast<size_t>(4 * rows));
+        std::vector<int16_t> codes(x.size());
+        std::vector<float> row_scales(static_cast<size_t>(rows)), want(y.size());
+        std::vector<uint16_t> h(x.size()), want_bf16(y.size()), want_products(y.size() / 2), want_sums = y;
+        const auto quantize = [&](const std::vector<uint16_t>& from, int64_t flags) {
+          quant_rows::reference({from.data(), k, rows, k, width, range, nullptr, codes.data(), k, row_scales.data(), want_faults.data() + flags});
+        };
+        const auto multiply = [&](linear_s8::Output output, void* to) {
+          linear_s8::reference({codes.data(), k, row_scales.data(), rows, k, width, w.data(), k, n, scales.data(), with_bias ? bias.data() : nullptr, output, to, n});
+        };
+        rmsnorm::reference({x.data(), k, rows, k, weight.data(), kEps, h.data(), k});
+        for (int64_t i = 0; i < 3; ++i) quantize(h, i * rows);
+        multiply(linear_s8::Output::kF32, want.data());
+        multiply(linear_s8::Output::kBf16, want_bf16.data());
+        for (int64_t r = 0; r < rows; ++r)
+          silu_mul::reference({want_bf16.data() + r * n, want_bf16.data() + r * n + n / 2, n / 2, want_products.data() + r * (n / 2)});
+        quantize(x, 3 * rows);
+        std::vector<uint16_t> added(y.size());
+        multiply(linear_s8::Output::kBf16, added.data());
+        residual::reference({want_sums.data(), added.data(), rows * n});
+
+        const std::string where = std::to_string(n) + " x " + std::to_string(k) + ", " + std::to_string(width) + " bits, rows " + std::to_string(rows);
+        const std::vector<float> got = b.get(out, want.size());
+        int64_t differing = 0;
+        for (size_t i = 0; i < got.size(); ++i) differing += num::bits_of(got[i]) != num::bits_of(want[i]);
+        EXPECT_EQ(differing, 0) << where;
+        EXPECT_EQ(b.get(bf16, want_bf16.size()) == want_bf16, true) << where;
+        EXPECT_EQ(b.get(products, want_products.size()) == want_products, true) << where;
+        EXPECT_EQ(b.get(sums, want_sums.size()) == want_sums, true) << where;
+        EXPECT_EQ(b.get(faults, want_faults.size()), want_faults) << where;
+      }
     }
   }
 }

@@ -7,7 +7,9 @@
 // the time is latency: keys and values of earlier passes are asked for before the kernel ahead has ended (ops/early.cuh), and the merge asks
 // for a whole group at once.
 #include "ops/attention/fast.h"
+#include "base/check.h"
 #include "ops/early.cuh"
+#include "ops/fused/heads.cuh"
 #include "ops/launch.cuh"
 
 namespace zeroulp::ops::attention {
@@ -17,6 +19,8 @@ constexpr int kHeads = 4, kBlockThreads = 256, kWarps = kBlockThreads / 32, kLan
 constexpr int64_t kMostSplitItems = 264;  // rows times tiles of heads up to which key blocks are spread over thread blocks
 constexpr int64_t kMostSplitBlocks = 64;  // of one row; beyond that a thread block takes a whole group
 constexpr int kMergers = kBlockThreads / kHeads;  // threads that merge the key blocks of one head
+
+constexpr int64_t kHeadBytes = (kHeads + 1) * fused::HeadWarp::kVectors * 2;  // for each element of a head
 
 // What is known of a key block beside its sums A.
 struct Block {
@@ -36,10 +40,12 @@ struct Shared {
   float tops[kWarps][kHeads];
   int exponents[kWarps], faults[kWarps];
   int32_t sums[kWarps][kHeads];
+  float query_scales[kHeads];
   bool last;
 };
 
-// Offsets of the arrays behind Shared in dynamic shared memory, all multiples of 16 bytes.
+// Offsets of the arrays behind Shared in dynamic shared memory, all multiples of 16 bytes. One place serves what is never needed together: O of the group
+// and in all, or the headers of split key blocks, or the vectors of heads on their way to codes.
 struct Plan {
   int64_t padded_d, q, q_hi, p, group_o, total_o, headers, bytes;
   ZU_HD explicit Plan(int64_t d) {
@@ -49,8 +55,8 @@ struct Plan {
     p = q_hi + kHeads * padded_d;
     group_o = p + kHeads * kBlock * 2;
     total_o = group_o + kHeads * padded_d * 4;
-    headers = total_o + kHeads * padded_d * 4;
-    bytes = headers + kHeads * kMostSplitBlocks * sizeof(Block);
+    headers = group_o;
+    bytes = group_o + std::max({2 * kHeads * padded_d * 4, int64_t{kHeads * kMostSplitBlocks * sizeof(Block)}, kHeadBytes * padded_d});
   }
 };
 
@@ -126,6 +132,27 @@ class Attend {
       }
     }
     __syncthreads();
+  }
+  // The same from bf16 vectors: a warp to a head, in this memory.
+  __device__ uint16_t* head_memory() const { return reinterpret_cast<uint16_t*>(group_o_); }
+  __device__ bool make_query(int t, const uint16_t* x) {
+    constexpr num::RowRange range = num::kAttentionRange;
+    const quant_rows::Quantiser q = quant_rows::quantiser(kv_cache::warp_absmax(x, d_), 15, range);
+    for (int64_t i = threadIdx.x % 32; i < d_; i += 32) {
+      const int16_t code = quant_rows::code(x[i], q.multiplier);
+      q_[t * d_ + i] = code;
+      reinterpret_cast<int8_t*>(q_hi_)[t * d_ + i] = static_cast<int8_t>(num::plane_hi(code));
+    }
+    if (threadIdx.x % 32 == 0) shared_.query_scales[t] = q.scale;
+    return !q.fault;
+  }
+  __device__ void no_query(int t) {
+    for (int64_t i = threadIdx.x % 32; i < d_; i += 32) q_[t * d_ + i] = 0, reinterpret_cast<int8_t*>(q_hi_)[t * d_ + i] = 0;
+    if (threadIdx.x % 32 == 0) shared_.query_scales[t] = 0.0f;
+  }
+  __device__ void take_queries() {
+    __syncthreads();
+    for (int t = 0; t < kHeads; ++t) c_[t] = t < w_.count ? shared_.query_scales[t] * g_.score_constant : 0.0f;
   }
   // Before the first group is computed here.
   __device__ void begin() {
@@ -481,6 +508,42 @@ __global__ void __launch_bounds__(kBlockThreads, 2) attention_split(Rows g, int 
   }
 }
 
+// The key blocks as in attention_split; each of them makes the queries anew, and the one of the newest position stores its key and value first. Where heads
+// of one KV head are spread over several thread blocks, each stores the same bytes.
+__global__ void __launch_bounds__(kBlockThreads, 2) attention_with_heads(const __grid_constant__ Rows g, const __grid_constant__ fused::Heads h, int tiles,
+                                                                        std::byte* workspace) {
+  extern __shared__ int4 dynamic[];
+  const int64_t part = blockIdx.x, row = blockIdx.z, item = row * gridDim.y + blockIdx.y;
+  Work w;
+  if (!find_work(g, row, static_cast<int>(blockIdx.y), tiles, w)) return;
+  Attend<true, 4> attend(g, w, reinterpret_cast<std::byte*>(dynamic));
+  const int64_t first = attend.first_block(), last = attend.last_block();
+  if (part < first || part > last) return;
+  const auto kv = attend.view(part);
+  const bool newest = part == last;
+  if (!newest) attend.ask(kv);
+  let_next_start();
+  const int warp = threadIdx.x / 32;
+  const bool query = warp < w.count, key = newest && warp == kHeads;
+  if (query || key) {
+    fused::HeadWarp head(h, row, query ? w.first + warp : g.heads + w.kv_head, attend.head_memory() + warp * fused::HeadWarp::kVectors * g.layout.d);
+    wait_for_previous();
+    head.rotate();
+    if (key)
+      head.store();
+    else if (!attend.make_query(warp, head.vector()) && newest && threadIdx.x % 32 == 0)
+      h.q_faults[row] = 1;
+  } else {
+    if (warp < kHeads) attend.no_query(warp);
+    wait_for_previous();
+  }
+  attend.take_queries();
+  if (newest) attend.ask(kv);
+  const Left left(g.layout.d, gridDim.x);
+  attend.leave_block(part, kv, left, workspace);
+  if (attend.last_to_arrive(g.arrivals + item, last - first + 1)) attend.merge_left_blocks(static_cast<int>(first), static_cast<int>(last), left, workspace);
+}
+
 int64_t tiles_of(const Rows& g) { return (g.group + kHeads - 1) / kHeads; }
 int64_t items_of(const Rows& g) { return g.rows * g.kv_heads() * tiles_of(g); }
 int64_t blocks_of(const Rows& g) { return (g.max_positions + kBlock - 1) / kBlock; }
@@ -512,3 +575,20 @@ void cuda(const Rows& g, const device::Launch& l) {
 }
 
 }  // namespace zeroulp::ops::attention
+
+namespace zeroulp::ops::fused {
+
+bool heads_attention_fits(const attention::Rows& g) {
+  return g.layout.d % 16 == 0 && attention::splits(g) && !attention::whole_groups(g);
+}
+
+void heads_attention(const Heads& h, const attention::Rows& g, const device::Launch& l) {
+  if (g.rows * g.heads == 0) return;
+  ZU_CHECK(heads_attention_fits(g));
+  const auto bytes = static_cast<int>(attention::Plan(g.layout.d).bytes), tiles = static_cast<int>(attention::tiles_of(g));
+  if (bytes > 48 << 10) cudaFuncSetAttribute(attention::attention_with_heads, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  const dim3 blocks(static_cast<unsigned>(attention::parts_of(g)), static_cast<unsigned>(g.kv_heads() * tiles), static_cast<unsigned>(g.rows));
+  launch_early(attention::attention_with_heads, blocks, attention::kBlockThreads, bytes, l.stream, g, h, tiles, l.workspace);
+}
+
+}  // namespace zeroulp::ops::fused

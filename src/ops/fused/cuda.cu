@@ -4,12 +4,11 @@
 
 #include "base/check.h"
 #include "ops/early.cuh"
-#include "ops/kv_cache/store.cuh"
+#include "ops/fused/heads.cuh"
 #include "ops/launch.cuh"
 #include "ops/quant_rows/row.cuh"
 #include "ops/residual/contract.h"
 #include "ops/rmsnorm/row.cuh"
-#include "ops/rope/contract.h"
 #include "ops/silu_mul/contract.h"
 
 namespace zeroulp::ops::fused {
@@ -34,8 +33,7 @@ __global__ void norm_quant_kernel(NormQuant a) {
     top = max(top, h[i] & 0x7FFF);
   }
   top = block_max(top, quant.tops);
-  constexpr num::RowRange range = num::kLinearRange;
-  const quant_rows::Args q{h, a.d, a.rows, a.d, a.width, range, nullptr, a.codes, a.codes_stride, a.scales, a.faults};
+  const quant_rows::Args q{h, a.d, a.rows, a.d, a.width, a.range, nullptr, a.codes, a.codes_stride, a.scales, a.faults};
   quant_rows::quantize_row(q, row, h, static_cast<uint16_t>(top));
 }
 
@@ -59,8 +57,7 @@ __device__ inline int32_t absmax(const Vector& y, int32_t top) {
 // Codes, scale and fault of a row from the registers; every thread knows `top`.
 template <int V, class Args>
 __device__ void write_codes(const Args& a, int64_t row, const Vector (&y)[V], int64_t n, uint16_t top) {
-  constexpr num::RowRange range = num::kLinearRange;
-  const quant_rows::Quantiser q = quant_rows::quantiser(top, a.width, range);
+  const quant_rows::Quantiser q = quant_rows::quantiser(top, a.width, a.range);
   auto* codes = reinterpret_cast<Vector*>(a.codes + row * a.codes_stride);
 #pragma unroll
   for (int u = 0; u < V; ++u) {
@@ -149,28 +146,6 @@ __global__ void __launch_bounds__(1024) silu_quant_vectors(SiluQuant a) {
     a.tops[row] = static_cast<uint16_t>(top);
 }
 
-// A warp's share of RMSNorm of one head in shared memory, in place.
-__device__ void norm_head(uint16_t* x, int64_t d, const uint16_t* weight, float eps) {
-  const int lane = threadIdx.x % 32;
-  int32_t top = 1;
-  for (int64_t i = lane; i < d; i += 32) top = max(top, rmsnorm::exponent_of(x[i]));
-  top = warp_max(top);
-  int64_t sum = 0;
-  for (int64_t i = lane; i < d; i += 32) sum += rmsnorm::square_term(x[i], top);
-  const float r = rmsnorm::reciprocal_rms(warp_sum(sum), top, d, eps);
-  for (int64_t i = lane; i < d; i += 32) x[i] = rmsnorm::scaled(x[i], r, weight[i]);
-  __syncwarp();
-}
-
-__device__ void rotate_head(uint16_t* x, int64_t half, const uint16_t* cos, const uint16_t* sin) {
-  for (int64_t i = threadIdx.x % 32; i < half; i += 32) {
-    const rope::Pair y = rope::rotate(x[i], x[i + half], cos[i], sin[i]);
-    x[i] = y.first;
-    x[i + half] = y.second;
-  }
-  __syncwarp();
-}
-
 __device__ void quantize_query(const Heads& a, const uint16_t* x, int64_t row, int64_t head) {
   const uint16_t top = kv_cache::warp_absmax(x, a.d);
   const int64_t at = row * a.heads + head;
@@ -183,38 +158,22 @@ __device__ void quantize_query(const Heads& a, const uint16_t* x, int64_t row, i
   if (q.fault) a.q_faults[row] = 1;
 }
 
-constexpr int kHeadWarps = 4, kHeadVectors = 4;  // a warp's shared memory, in vectors of d
+constexpr int kHeadWarps = 4;
 
-// One warp per row and head: query heads first, then KV heads with their keys and values. Positions, addresses, tables and norm weights are
-// asked for before the kernel ahead has made the vectors.
-__global__ void heads_kernel(Heads a) {
+// One warp per row and head: query heads first, then KV heads with their keys and values.
+__global__ void heads_kernel(const __grid_constant__ Heads a) {
   extern __shared__ uint16_t vectors[];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int64_t head = int64_t{blockIdx.x} * kHeadWarps + warp, row = blockIdx.y, half = a.d / 2;
+  const int warp = threadIdx.x / 32;
+  const int64_t head = int64_t{blockIdx.x} * kHeadWarps + warp, row = blockIdx.y;
   let_next_start();
   if (head >= a.heads + a.kv_heads) return;
-  const int64_t position = a.positions[row];
-  const bool query = head < a.heads;
-  const int64_t kv_head = head - a.heads;
-  uint16_t *x = vectors + warp * kHeadVectors * a.d, *v = x + a.d, *weight = v + a.d, *cos = weight + a.d, *sin = cos + half;
-  const uint16_t* from = a.qkv + row * a.stride + head * a.d;  // keys follow the queries, values the keys
-  const uint16_t* norm = query ? (a.q_norm ? a.q_norm + head * a.d : nullptr) : (a.k_norm ? a.k_norm + kv_head * a.d : nullptr);
-  for (int64_t i = lane; i < a.d; i += 32) {
-    if (norm != nullptr) weight[i] = norm[i];
-    if (i < half) cos[i] = a.cos[position * half + i], sin[i] = a.sin[position * half + i];
-  }
-  std::byte* const block = query ? nullptr : a.pages.block(row, position / kv_cache::kBlock, kv_head);
+  HeadWarp mine(a, row, head, vectors + warp * HeadWarp::kVectors * a.d);
   wait_for_previous();
-  for (int64_t i = lane; i < a.d; i += 32) {
-    x[i] = from[i];
-    if (!query) v[i] = from[a.kv_heads * a.d + i];
-  }
-  __syncwarp();
-  if (norm != nullptr) norm_head(x, a.d, weight, a.eps);
-  rotate_head(x, half, cos, sin);
-  if (query) return quantize_query(a, x, row, head);
-  const kv_cache::View<std::byte> view(block, a.layout);
-  if (!kv_cache::store_warp(view, a.layout, position % kv_cache::kBlock, x, v) && lane == 0) a.kv_faults[row] = 1;
+  mine.rotate();
+  if (head < a.heads)
+    quantize_query(a, mine.vector(), row, head);
+  else
+    mine.store();
 }
 
 // A row spread over eight thread blocks of a cluster, a vector to a thread; the largest magnitudes meet in each block's shared memory.
@@ -242,8 +201,7 @@ __global__ void __cluster_dims__(kClusterBlocks) __launch_bounds__(1024) silu_qu
     if (at == 0) a.tops[row] = static_cast<uint16_t>(top);
     return;
   }
-  constexpr num::RowRange range = num::kLinearRange;
-  const quant_rows::Quantiser q = quant_rows::quantiser(static_cast<uint16_t>(top), a.width, range);
+  const quant_rows::Quantiser q = quant_rows::quantiser(static_cast<uint16_t>(top), a.width, a.range);
   for (uint16_t& v : y.v) v = static_cast<uint16_t>(quant_rows::code(v, q.multiplier));
   if (mine) reinterpret_cast<Vector*>(a.codes + row * a.codes_stride)[at] = y;
   if (at != 0) return;
@@ -269,8 +227,7 @@ __global__ void silu_quant_kernel(SiluQuant a) {
     if (threadIdx.x == 0) a.tops[row] = static_cast<uint16_t>(top);
     return;
   }
-  constexpr num::RowRange range = num::kLinearRange;
-  const quant_rows::Args q{y, a.k, a.rows, a.k, a.width, range, nullptr, a.codes, a.codes_stride, a.scales, a.faults};
+  const quant_rows::Args q{y, a.k, a.rows, a.k, a.width, a.range, nullptr, a.codes, a.codes_stride, a.scales, a.faults};
   quant_rows::quantize_row(q, row, y, static_cast<uint16_t>(top));
 }
 
@@ -308,7 +265,7 @@ void heads(const Heads& a, const device::Launch& l) {
   if (a.rows * heads == 0) return;
   ZU_CHECK(a.rows <= 65535);
   launch_early(heads_kernel, dim3(static_cast<unsigned>((heads + kHeadWarps - 1) / kHeadWarps), static_cast<unsigned>(a.rows)), 32 * kHeadWarps,
-               kHeadWarps * kHeadVectors * 2 * a.d, l.stream, a);
+               kHeadWarps * HeadWarp::kVectors * 2 * a.d, l.stream, a);
 }
 
 void silu_quant(const SiluQuant& a, const device::Launch& l) {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include "device/device.h"
+#include "ops/attention/contract.h"
 #include "ops/kv_cache/contract.h"
+#include "ops/linear_s8/contract.h"
 
 namespace zeroulp::ops::fused {
 
@@ -17,6 +19,7 @@ struct NormQuant {
   float eps;
   uint16_t* h;  // bf16 [rows, d]: the normed rows
   int width;
+  num::RowRange range;
   int16_t* codes;  // [rows, d], row stride codes_stride
   int64_t codes_stride;
   float* scales;    // [rows]
@@ -48,12 +51,40 @@ struct SiluQuant {
   int64_t stride, rows, k;
   uint16_t* y;  // bf16 [rows, k]: the products
   int width;
+  num::RowRange range;
   int16_t* codes;  // [rows, k], row stride codes_stride
   int64_t codes_stride;
   float* scales;
   uint8_t* faults;
   uint16_t* tops;  // given: codes and scales are left alone, and the rows' largest magnitudes go here (tensor parallelism)
 };
+
+// heads, then attention of the same rows, of which no two are of one sequence: the queries' codes and scales of `heads` and `attention` are not written and
+// not read, everything else agrees between the two. In attention/cuda.cu.
+bool heads_attention_fits(const attention::Rows& attention);
+void heads_attention(const Heads& heads, const attention::Rows& attention, const device::Launch& launch);
+
+// Linears of a few rows with their neighbours. Rows of bf16 that a linear quantises: row stride k, at a multiple of 16 bytes.
+struct RowInput {
+  const uint16_t* x;  // bf16 [rows, k]
+  int64_t k;
+  num::RowRange range;
+  uint8_t* faults;  // [rows]
+};
+struct NormInput {
+  RowInput rows;
+  const uint16_t* weight;  // bf16 [k], at a multiple of 16 bytes
+  float eps;
+};
+// Whether the kernels below take so many rows of k inputs: k is a multiple of 16, and the codes fit a multiprocessor.
+bool linear_fits(int64_t rows, int64_t k);
+// The linear's codes, their stride and row_scales are not read: the input takes their place. Weights start and continue at multiples of 16 bytes.
+// rmsnorm, quant_rows, linear_s8.
+void norm_linear(const NormInput& in, const linear_s8::Args& linear, const device::Launch& launch);
+// rmsnorm, quant_rows, linear_s8 of gate and up joined, silu_mul: y is bf16 [rows, n / 2]; the linear's y is not written.
+void norm_linear_silu(const NormInput& in, const linear_s8::Args& gate_up, uint16_t* y, const device::Launch& launch);
+// quant_rows, linear_s8, residual: x [rows, n] = residual(x, linear).
+void linear_residual(const RowInput& in, const linear_s8::Args& linear, uint16_t* x, const device::Launch& launch);
 
 void norm_quant(const NormQuant& args, const device::Launch& launch);
 void heads(const Heads& args, const device::Launch& launch);

@@ -68,18 +68,23 @@ ZU_HD inline float epilogue(float f, float sa, float sb, const float* bias) {
   return bias ? std::fma(sa, scaled, *bias) : sa * scaled;
 }
 
-// Writes one exact sum through the epilogue to its place.
-ZU_HD inline void store(const Args& a, int64_t row, int64_t channel, int64_t acc) {
+ZU_HD inline uint16_t bf16_output(int64_t acc, float sa, float sb, const float* bias) { return num::float_to_bf16(epilogue(num::i2f(acc), sa, sb, bias)); }
+
+// Writes one exact sum through the epilogue to its place; sa, sb and bias are the row's and the channel's.
+ZU_HD inline void store(const Args& a, int64_t row, int64_t channel, int64_t acc, float sa, float sb, const float* bias) {
   const int64_t at = row * a.y_stride + channel;
   if (a.output == Output::kPartial) {
     static_cast<int64_t*>(a.y)[at] = acc;
     return;
   }
-  const float y = epilogue(num::i2f(acc), a.row_scales[row], a.channel_scales[channel], a.bias ? a.bias + channel : nullptr);
+  const float y = epilogue(num::i2f(acc), sa, sb, bias);
   if (a.output == Output::kBf16)
     static_cast<uint16_t*>(a.y)[at] = num::float_to_bf16(y);
   else
     static_cast<float*>(a.y)[at] = num::is_nan(y) ? num::bf16_to_float(num::kBf16Nan) : y;  // a GPU's NaN has another payload
+}
+ZU_HD inline void store(const Args& a, int64_t row, int64_t channel, int64_t acc) {
+  store(a, row, channel, acc, a.row_scales[row], a.channel_scales[channel], a.bias ? a.bias + channel : nullptr);
 }
 
 std::span<const Variant<Fn>> variants();

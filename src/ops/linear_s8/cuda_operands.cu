@@ -52,6 +52,22 @@ __global__ void finish(Args a, const int32_t* sums, int64_t plane_stride, int64_
 
 }  // namespace
 
+CUtensorMap tensor_map(const void* data, int dims, const cuuint64_t* extents, const cuuint64_t* strides, const cuuint32_t* box) {
+  static auto* const encode = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult how{};
+    ZU_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &how) == cudaSuccess &&
+             how == cudaDriverEntryPointSuccess);
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
+  }();
+  const cuuint32_t each[3] = {1, 1, 1};
+  CUtensorMap map;
+  ZU_CHECK(encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, static_cast<cuuint32_t>(dims), const_cast<void*>(data), extents, strides, box, each,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS);
+  return map;
+}
+
 Weights make_weights(const Args& a, const device::Launch& launch, Workspace& workspace, int64_t n) {
   if (weights_aligned(a) && n == a.n) return {a.weights, a.weights_stride, a.k};
   const int64_t k = padded_k(a);

@@ -5,6 +5,7 @@
 // [split][plane][rows][n]: they are exact, so that splitting K moves no bit.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include "base/check.h"
@@ -72,6 +73,9 @@ inline int64_t sum_bytes(const Args& a, int64_t rows, int64_t n, int splits) { r
 // [planes][rows][padded_k]. Weights behind the last channel are zero, codes behind the last row are left as they were.
 Weights make_weights(const Args& a, const device::Launch& launch, Workspace& workspace, int64_t n);
 const int8_t* make_codes(const Args& a, const device::Launch& launch, Workspace& workspace, int64_t rows);
+
+// A map of a tensor of bytes with `dims` extents (innermost first; at most three) and the byte strides of all but the innermost; boxes in 128-byte swizzle.
+CUtensorMap tensor_map(const void* data, int dims, const cuuint64_t* extents, const cuuint64_t* strides, const cuuint32_t* box);
 
 // Enqueues the sum over splits and linear_s8::store for every output. sums: [splits][planes] of plane_stride, rows of sums_n.
 void finish_sums(const Args& a, const device::Launch& launch, const int32_t* sums, int64_t plane_stride, int64_t sums_n, int splits);

@@ -223,23 +223,6 @@ __global__ __launch_bounds__(kThreads, 1) void linear_s8_wgmma(const __grid_cons
   }
 }
 
-// A map of a tensor of bytes with `dims` extents (innermost first) and the byte strides of all but the innermost; boxes in 128-byte swizzle.
-CUtensorMap tensor_map(const void* data, int dims, const cuuint64_t* extents, const cuuint64_t* strides, const cuuint32_t* box) {
-  static auto* const encode = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult how{};
-    ZU_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &how) == cudaSuccess &&
-             how == cudaDriverEntryPointSuccess);
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
-  }();
-  const cuuint32_t each[3] = {1, 1, 1};
-  CUtensorMap map;
-  ZU_CHECK(encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, static_cast<cuuint32_t>(dims), const_cast<void*>(data), extents, strides, box, each,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS);
-  return map;
-}
-
 // ---- what is chosen for a problem: pure functions of its size
 
 constexpr int64_t kBlocks = 132;  // of an H200: what tiles and parts of K are chosen for
