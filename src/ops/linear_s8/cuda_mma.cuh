@@ -1,4 +1,4 @@
-// linear_s8 for few rows on tensor cores, at the speed of memory. What comes before the codes (norm, quantiser) and after the sums (SiLU,
+// linear_s8 for few rows on tensor cores. What comes before the codes (norm, quantiser) and after the sums (SiLU,
 // residual) is a parameter, so that a step of decoding has few kernels; nothing here rounds.
 //
 // A tile is eight output channels, a slice 256 bytes of K. A thread block takes every gridDim.x-th tile; its slices go round its eight warps. A
@@ -10,6 +10,8 @@
 // The product is mma.m16n8k32: weights are the columns, high planes of the codes the first eight rows and low planes the others. Which bytes of K stand
 // at which place of the instruction is free as long as weights and codes agree: a thread has 16 in a row. Codes of eight inputs lie together, as that
 // instruction's operand, and each thread turns its own bf16 values into codes in place.
+//
+// Slower than cuda_dp4a so far, although it overlaps with the kernels ahead as it should: bench/NOTES.md, "Decoding on a GPU", has the time stamps.
 //
 // Bound: a plane's sum with the weights is below 2^31 to K = 131072 (contract.h), whatever the order.
 #pragma once
