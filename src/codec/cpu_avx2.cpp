@@ -82,7 +82,6 @@ ZU_AVX2 uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std:
   const __m256i first = all(begin), fifteen = all(15), weights = _mm256_set1_epi16(0x1001);
   uint32_t count = 0, i = 0;
   for (; i + 32 <= n; i += 32) {
-    will_read(raw + 2 * i + kNextBlock);
     will_write(rest + i + kNextPayload), will_write(codes + i / 2 + kNextPayload);
     const Planes p = split32(raw + 2 * i);
     store(rest + i, p.rest);
@@ -100,7 +99,6 @@ ZU_AVX2 uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32
   uint32_t i = 0;
   for (; i + 32 <= n; i += 32) {
     will_read(rest + i + kNextPayload), will_read(codes + i / 2 + kNextPayload);
-    will_write(raw + 2 * i + kNextBlock);
     const __m256i pairs = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i / 2)));
     const __m256i c = _mm256_and_si256(_mm256_or_si256(pairs, _mm256_slli_epi16(pairs, 4)), fifteen), out = _mm256_cmpeq_epi8(c, fifteen);
     __m256i s = _mm256_add_epi8(c, first);
@@ -201,7 +199,10 @@ ZU_AVX2 uint64_t hash(const std::byte* bytes, size_t length) {
   const __m256i prime = _mm256_set1_epi64x(xxh3::kPrime32_1);
   const std::byte* at = bytes;
   for (uint32_t k = 0; k < xxh3::full_kib(n); ++k) {
-    for (uint32_t s = 0; s < 16; ++s, at += xxh3::kStripe) stripe(sums, at, secret + 8 * s);
+    for (uint32_t s = 0; s < 16; ++s, at += xxh3::kStripe) {
+      will_read(at + kNextBlock);
+      stripe(sums, at, secret + 8 * s);
+    }
     for (int h = 0; h < 2; ++h) {
       const __m256i x = _mm256_xor_si256(_mm256_xor_si256(sums[h], _mm256_srli_epi64(sums[h], 47)), load(secret + xxh3::kScrambleSecret + 32 * h));
       const __m256i high = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), prime);

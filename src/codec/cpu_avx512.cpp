@@ -78,7 +78,6 @@ ZU_VBMI uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std:
   const __m512i from = all(begin), fifteen = all(15), weights = _mm512_set1_epi16(0x1001);
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; i += 64) {
-    will_read(raw + 2 * i + kNextBlock), will_read(raw + 2 * i + kNextBlock + 64);
     will_write(rest + i + kNextPayload), will_write(codes + i / 2 + kNextPayload);
     const __mmask64 valid = first(n - i);
     const Planes p = split(raw + 2 * i, valid);
@@ -99,7 +98,6 @@ ZU_VBMI uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32
   const uint8_t* const start = left;
   for (uint32_t i = 0; i < n; i += 64) {
     will_read(rest + i + kNextPayload), will_read(codes + i / 2 + kNextPayload);
-    will_write(raw + 2 * i + kNextBlock), will_write(raw + 2 * i + kNextBlock + 64);
     const __mmask64 valid = first(n - i);
     const __m512i pairs = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(static_cast<__mmask32>(first((n - i + 1) / 2)), codes + i / 2));
     const __m512i c = _mm512_and_si512(_mm512_or_si512(pairs, _mm512_slli_epi16(pairs, 4)), fifteen);
@@ -197,7 +195,10 @@ ZU_VBMI uint64_t hash(const std::byte* bytes, size_t length) {
   const __m512i scramble = _mm512_loadu_si512(secret + xxh3::kScrambleSecret), prime = _mm512_set1_epi64(xxh3::kPrime32_1);
   const std::byte* at = bytes;
   for (uint32_t k = 0; k < xxh3::full_kib(n); ++k) {
-    for (uint32_t s = 0; s < 16; ++s, at += xxh3::kStripe) sums = stripe(sums, at, secret + 8 * s);
+    for (uint32_t s = 0; s < 16; ++s, at += xxh3::kStripe) {
+      will_read(at + kNextBlock);
+      sums = stripe(sums, at, secret + 8 * s);
+    }
     sums = _mm512_ternarylogic_epi64(sums, _mm512_srli_epi64(sums, 47), scramble, 0x96);
     const __m512i high = _mm512_mul_epu32(_mm512_srli_epi64(sums, 32), prime);
     sums = _mm512_add_epi64(_mm512_mul_epu32(sums, prime), _mm512_slli_epi64(high, 32));

@@ -50,8 +50,9 @@ struct Kernels {
   uint64_t (*hash)(const std::byte* bytes, size_t count);  // XXH3-64, seed 0
 };
 
-// Where, seen from a value, the next block of 16 KiB has its like, and its W4 payload the value's codes: encode_w4 and decode_w4 ask for that memory
-// while they work, since one core's loads wait too long otherwise. What is not there is not touched.
+// Where, seen from a value, the next block of 16 KiB has its like, and its W4 payload the value's codes. encode_w4 and decode_w4 ask for the next
+// payload while they work, and hash, which has no other memory to wait for, for the next block: one core's loads wait too long otherwise. What is
+// not there is not touched.
 inline constexpr uint32_t kNextBlock = 16384, kNextPayload = 12352;
 inline __attribute__((always_inline)) void will_read(const std::byte* from) { __builtin_prefetch(from, 0, 3); }
 inline __attribute__((always_inline)) void will_write(const std::byte* to) { __builtin_prefetch(to, 1, 3); }
