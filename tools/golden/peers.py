@@ -2,6 +2,7 @@
 """Vectors that other stacks' own code produced, for src/ops/peers: tests/golden/foreign/*.json.
 
     peers.py inputs OUT                              the inputs, seeded
+    peers.py telling OUT                             the same with row scales and quantiser rows at which orders of scales, and divisions, differ
     peers.py torchao OUT --source AO                 pytorch/ao at 36027d82d1ad; PyTorch on the CPU
     peers.py dequantise OUT                          PyTorch's matrix product of dequantised operands, on the CPU
     peers.py ggml OUT --source GGML                  ggml-org/ggml at d99724f2b141: compiles its C files and calls them
@@ -51,7 +52,7 @@ def write(folder, name, content):
     (pathlib.Path(folder) / name).write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
-def quantiser_rows(random):
+def quantiser_rows(random, telling):
     """Ordinary rows; rows of ties and near ties; the ends: zeros, tiny, largest at 127 and its neighbours."""
     x = random.standard_normal((QUANTISER_ROWS, QUANTISER_K)).astype(np.float32)
     x[:, 3] *= 20
@@ -62,12 +63,73 @@ def quantiser_rows(random):
     x[10] = 0
     x[11] = 1e-12 * random.standard_normal(QUANTISER_K)
     x[12] = 1e-30 * random.standard_normal(QUANTISER_K)
-    for row, top in ((13, 0x3F81), (14, 0x3F84), (15, 0x3F8C)):  # where x / s and x * (1 / s) give other codes than x * (127 / a)
+    for row, top in ((13, 0x3F81), (14, 0x3F84), (15, 0x3F8C)):
         x[row] = widened(np.maximum(top - np.arange(QUANTISER_K), 0x3D80).astype(np.uint16))
-    return bf16(x)
+    rows = bf16(x)
+    if not telling:
+        return rows
+    # Where x / s, x * (1 / s) and x * (127 / a) give different codes: all of a binade of a, a row for each a that has any.
+    below = np.arange(0x3B00, 0x4000, dtype=np.uint16)
+    found = []
+    for top in range(0x3F80, 0x4000):
+        a = widened(np.uint16([top]))[0]
+        s, v = np.float32(a / np.float32(127)), widened(below[below <= top])
+        codes = [np.rint(v / s), np.rint(v * (np.float32(1) / s)), np.rint(v * np.float32(np.float32(127) / a))]
+        apart = below[below <= top][(codes[0] != codes[2]) | (codes[1] != codes[2]) | (codes[0] != codes[1])]
+        if apart.size:
+            found.append((top, apart))
+    for row, (top, apart) in zip(range(13, QUANTISER_ROWS), found):
+        rows[row, :1 + apart.size] = np.concatenate([[top], apart])
+        rows[row, 1 + apart.size:] &= 0x807F  # small beside them
+        rows[row, 1 + apart.size:] |= 0x3C00
+    return rows
 
 
-def make_inputs(out):
+def linear_bits(f, sa, sb, bias=None):
+    """One linear's bf16 outputs under each order of the scales: weight first, activation first, both joined; and with a bias, fused and not."""
+    single, wide = np.float32, np.longdouble
+    weight_first, activation_first, joined = single(sb * f), single(sa * f), single(sb * sa)
+    if bias is None:
+        return {"weight first": bf16(sa * weight_first), "activation first": bf16(sb * activation_first), "joined": bf16(f * joined)}
+    fused = lambda x, y: bf16((wide(x) * wide(y) + wide(bias)).astype(single))  # noqa: E731
+    return {"weight first": fused(sa, weight_first), "weight first, unfused": bf16(sa * weight_first + bias),
+            "joined": fused(f, joined), "joined, unfused": bf16(f * joined + bias)}
+
+
+def telling_row_scale(f, scale, channel_scales, bias, wanted):
+    """A row scale near `scale` at which many outputs of the row tell the orders in `wanted` apart: [(kind, biased, order, other order)]."""
+    best, best_score = scale, (-1, -1)
+    for kind, biased, *_ in wanted[:1]:
+        for c in range(f.size):
+            unit = float(channel_scales[kind][c]) * float(f[c])
+            if unit == 0:
+                continue
+            value = unit * float(scale) + (float(bias[c]) if biased else 0.0)
+            near = widened(bf16(np.float32([value])))[0].astype(np.float64)
+            spacing = 2.0 ** (np.floor(np.log2(abs(near))) - 7)
+            for step in range(-24, 24):
+                goal = (near + (step + 0.5) * spacing - (float(bias[c]) if biased else 0.0)) / unit  # the output is a midpoint there
+                if not 0.5 * scale < goal < 2 * scale:
+                    continue
+                for ulp in range(-3, 4):
+                    sa = (np.float32(goal).view(np.int32) + np.int32(ulp)).view(np.float32)
+                    counts = []
+                    for k, b, one, other in wanted:
+                        outputs = linear_bits(f, sa, channel_scales[k], bias if b else None)
+                        counts.append(int(np.sum(outputs[one] != outputs[other])))
+                    score = (int(counts[0] > 0), sum(min(n, 3) for n in counts))
+                    if score > best_score:
+                        best, best_score = sa, score
+    return best
+
+
+# What a row is there to tell apart first, in turn.
+TOLD_APART = [("free", False, "weight first", "activation first"), ("free", False, "weight first", "joined"), ("free", False, "activation first", "joined"),
+              ("free", True, "weight first", "weight first, unfused"), ("free", True, "joined", "joined, unfused"), ("free", True, "weight first", "joined"),
+              ("po2", True, "weight first", "weight first, unfused"), ("po2", True, "joined", "joined, unfused")]
+
+
+def make_inputs(out, telling):
     random = np.random.Generator(np.random.PCG64(11))
     x = random.standard_normal((ROWS, K)) * random.lognormal(0, 1, K)
     codes = np.rint(x * (127 / np.abs(x).max(axis=1, keepdims=True))).astype(np.int8)
@@ -77,10 +139,15 @@ def make_inputs(out):
     free = (np.abs(w).max(axis=1) / 127 * 0.03).astype(np.float32)
     po2 = np.exp2(np.ceil(np.log2(free))).astype(np.float32)
     bias = bf16(random.standard_normal(CHANNELS) * 0.5)
+    # Orders differ in one output of some thousand: the row scales are moved to where they do.
+    sums = (codes.astype(np.int64) @ weights.astype(np.int64).T).astype(np.float32)
+    for row in range(ROWS if telling else 0):
+        wanted = TOLD_APART[row % len(TOLD_APART):] + TOLD_APART[:row % len(TOLD_APART)]
+        row_scales[row] = telling_row_scale(sums[row], row_scales[row], {"free": free, "po2": po2}, widened(bias), wanted)
     bits = lambda a: hexadecimal(np.asarray(a, np.float32).view(np.uint32), 8)  # noqa: E731
     write(out, "inputs.json", {"rows": ROWS, "channels": CHANNELS, "k": K, "codes": hexadecimal(codes.view(np.uint8), 2), "weights": hexadecimal(weights.view(np.uint8), 2),
                                "row_scales": bits(row_scales), "free": bits(free), "po2": bits(po2), "bias": hexadecimal(bias, 4),
-                               "quantiser_rows": QUANTISER_ROWS, "quantiser_k": QUANTISER_K, "x": hexadecimal(quantiser_rows(random), 4)})
+                               "quantiser_rows": QUANTISER_ROWS, "quantiser_k": QUANTISER_K, "x": hexadecimal(quantiser_rows(random, telling), 4)})
 
 
 class Inputs:
@@ -258,12 +325,12 @@ def triton(out, source):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("inputs", "torchao", "dequantise", "ggml", "triton"))
+    parser.add_argument("what", choices=("inputs", "telling", "torchao", "dequantise", "ggml", "triton"))
     parser.add_argument("out")
     parser.add_argument("--source")
     arguments = parser.parse_args()
-    if arguments.what == "inputs":
-        make_inputs(arguments.out)
+    if arguments.what in ("inputs", "telling"):
+        make_inputs(arguments.out, arguments.what == "telling")
     else:
         {"torchao": torchao, "dequantise": dequantise, "ggml": ggml, "triton": triton}[arguments.what](arguments.out, arguments.source)
 

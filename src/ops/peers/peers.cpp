@@ -40,8 +40,8 @@ float vllm_cutlass(const Element& e) {
 float biased_in_bf16(const Element& e, float value) { return e.bias != nullptr ? in_bf16(value) + *e.bias : value; }
 float vllm_triton(const Element& e) { return biased_in_bf16(e, e.sb * (e.sa * num::i2f(e.sum))); }
 float sglang_premultiplied(const Element& e) {
-  const float scale = e.sb * e.sa;
-  return e.bias != nullptr ? std::fma(num::i2f(e.sum), scale, *e.bias) : num::i2f(e.sum) * scale;
+  const float scaled = num::i2f(e.sum) * (e.sb * e.sa);
+  return e.bias != nullptr ? scaled + *e.bias : scaled;
 }
 float sglang_block(const Element& e) {
   constexpr int64_t kBlock = 128;

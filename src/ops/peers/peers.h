@@ -40,7 +40,7 @@ inline constexpr Origin kLinears[] = {
      "bf16(sB * (sA * f)); the bias is added after that rounding, in bf16"},
     {"sglang-premultiplied", "sgl-project/sglang", "1f2840c9c9f6",
      "sgl-kernel/csrc/gemm/int8_gemm_kernel.cu:cutlass_int8_scaled_mm with EpilogueVisitorPerRowPerCol",
-     "bf16(f * (sB * sA)); with bias bf16(fma(f, sB * sA, b)), contracted by nvcc's default"},
+     "bf16(f * (sB * sA)); with bias bf16(f * (sB * sA) + b): the addition stands behind a branch, and nvcc does not contract it"},
     {"sglang-block-int8", "sgl-project/sglang", "0.5.5",
      "sglang/srt/layers/quantization/int8_kernel.py:229-310",
      "per 128 inputs acc = fma(f * sA, sB, acc) in fp32, fused by Triton's default; bf16 once at the end; no bias of its own, it is added in bf16"},
