@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/check.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "io/json.h"
@@ -235,39 +236,58 @@ Status treat(Run& run, bool packing, const fs::path& from, const fs::path& to, b
   return copy_file(run, from, to);
 }
 
-Result<std::vector<fs::path>> files_of(const fs::path& folder) {
-  std::vector<fs::path> files;
+// What a folder holds, by names inside it. Links to files count as files, as every loader reads them; the names are those of the links.
+struct Contents {
+  std::vector<fs::path> folders, files;
+};
+
+Result<Contents> contents_of(const fs::path& folder) {
+  Contents c;
   std::error_code ec;
   for (auto it = fs::recursive_directory_iterator(folder, ec); !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
     std::error_code gone;
+    const fs::path name = it->path().lexically_relative(folder);
+    ZU_CHECK(!name.empty() && *name.begin() != "..");
     if (it->is_regular_file(gone)) {
-      files.push_back(it->path());
-    } else if (it->is_symlink(gone) || !it->is_directory(gone)) {  // it would be missing from the copy without a word
+      c.files.push_back(name);
+    } else if (it->is_directory(gone) && !it->is_symlink(gone)) {
+      c.folders.push_back(name);
+    } else {  // it would be missing from the copy without a word
       return bad_input(fmt::format("{}: is a link to a folder or to nothing, a pipe or a device, which cannot be copied; remove it", it->path().string()));
     }
   }
   if (ec) return bad_input(fmt::format("{}: cannot be read: {}", folder.string(), ec.message()));
-  std::sort(files.begin(), files.end());
-  return files;
+  std::sort(c.files.begin(), c.files.end());
+  return c;
+}
+
+// A folder inside the one that is read would be read too, now or by the next run.
+Status refuse_inside(const fs::path& source, const fs::path& target) {
+  std::error_code ec;
+  const fs::path inside = fs::weakly_canonical(fs::absolute(target, ec), ec).lexically_relative(fs::canonical(source, ec));
+  if (inside.empty() || *inside.begin() == "..") return {};
+  return usage_error(fmt::format("{}: lies inside {}; give a place outside it", target.string(), source.string()));
 }
 
 Result<PackReport> convert(const fs::path& source, const fs::path& target, const PackOptions& options, bool packing) {
   ZU_TRY_ASSIGN(const Kernels* kernels, select_kernels(options.kernel, cpu_features()));
-  Run run{options, *kernels, ThreadPool(options.threads), {}};
   std::error_code ec;
-  if (!fs::is_directory(source, ec)) {
+  const bool folder_given = fs::is_directory(source, ec);
+  PackOptions each = options;
+  if (folder_given) each.force = false;  // the folder is new: what is in it already is a fault
+  Run run{each, *kernels, ThreadPool(options.threads), {}};
+  if (!folder_given) {
     run.total = fs::file_size(source, ec);
     ZU_TRY(treat(run, packing, source, target, true));
     return std::move(run.report);
   }
-  ZU_TRY_ASSIGN(const std::vector<fs::path> files, files_of(source));
-  for (const fs::path& f : files) run.total += fs::file_size(f, ec);
+  ZU_TRY(refuse_inside(source, target));
+  ZU_TRY_ASSIGN(const Contents contents, contents_of(source));
+  for (const fs::path& f : contents.files) run.total += fs::file_size(source / f, ec);
   ZU_TRY_ASSIGN(AtomicFolder folder, AtomicFolder::create(target, options.force));
-  for (const fs::path& f : files) {
-    const fs::path to = folder.temporary() / fs::relative(f, source);
-    fs::create_directories(to.parent_path(), ec);
-    ZU_TRY(treat(run, packing, f, to, false));
-  }
+  for (const fs::path& f : contents.folders)
+    if (fs::create_directories(folder.temporary() / f, ec); ec) return bad_input(fmt::format("{}: cannot be made in {}: {}", f.string(), target.string(), ec.message()));
+  for (const fs::path& f : contents.files) ZU_TRY(treat(run, packing, source / f, folder.temporary() / f, false));
   if (run.report.files == 0)
     return bad_input(fmt::format("{}: holds no {}safetensors file", source.string(), packing ? "" : "packed "));
   ZU_TRY(folder.commit());

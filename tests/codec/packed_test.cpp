@@ -72,6 +72,53 @@ TEST(Packed, WhatCannotBeCopiedIsNotLeftOut) {
   EXPECT_FALSE(fs::exists(tmp.path() / "packed"));
 }
 
+// As the caches of model hubs are laid out: the files of a snapshot are links to blobs beside it.
+TEST(Packed, LinkedFilesAreReadThroughAndNeverWritten) {
+  const TemporaryFolder tmp;
+  const fs::path source = make_source(tmp), blobs = tmp.path() / "blobs", snapshot = tmp.path() / "snapshot";
+  fs::create_directories(blobs);
+  fs::create_directories(snapshot);
+  const char* names[] = {"model.safetensors", "config.json"};
+  for (const char* name : names) {
+    fs::copy_file(source / name, blobs / (std::string("of-") + name));
+    fs::create_symlink(fs::path("../blobs") / (std::string("of-") + name), snapshot / name);
+  }
+  for (const bool force : {false, true}) {
+    PackOptions o;
+    o.force = force;
+    const fs::path packed = tmp.path() / (force ? "packed-f" : "packed"), again = tmp.path() / (force ? "again-f" : "again");
+    auto p = pack(snapshot, packed, o);
+    ASSERT_TRUE(p) << p.error().text;
+    auto u = unpack(packed, again, o);
+    ASSERT_TRUE(u) << u.error().text;
+    for (const char* name : names) {
+      EXPECT_EQ(read(blobs / (std::string("of-") + name)), read(source / name)) << "the blob was written";
+      EXPECT_EQ(read(again / name), read(source / name));
+      EXPECT_FALSE(fs::is_symlink(packed / name));
+    }
+    // A packed snapshot of links too.
+    const fs::path hub = tmp.path() / (force ? "hub-f" : "hub");
+    fs::create_directories(hub);
+    fs::create_symlink(fs::absolute(packed / "model.safetensors"), hub / "model.safetensors");
+    const std::string before = read(packed / "model.safetensors");
+    ASSERT_TRUE(unpack(hub, tmp.path() / (force ? "un-f" : "un"), o));
+    EXPECT_EQ(read(packed / "model.safetensors"), before);
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(blobs), fs::directory_iterator()), 2) << "something landed beside the blobs";
+}
+
+TEST(Packed, EmptyFoldersStayAndATargetInsideTheSourceIsRefused) {
+  const TemporaryFolder tmp;
+  const fs::path source = make_source(tmp);
+  fs::create_directories(source / "empty");
+  ASSERT_TRUE(pack(source, tmp.path() / "packed", {}));
+  EXPECT_TRUE(fs::is_directory(tmp.path() / "packed/empty"));
+  const auto inside = pack(source, source / "packed", {});
+  ASSERT_FALSE(inside);
+  EXPECT_EQ(inside.error().code, ExitCode::kUsage);
+  EXPECT_FALSE(fs::exists(source / "packed"));
+}
+
 TEST(Packed, OpensLikeTheOriginal) {
   const TemporaryFolder tmp;
   const fs::path source = make_source(tmp) / "model.safetensors", packed = tmp.path() / "p.safetensors";

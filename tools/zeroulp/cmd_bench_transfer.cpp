@@ -13,6 +13,9 @@
 namespace zeroulp::cli {
 namespace {
 
+constexpr double kLeastRate = 1e-6;       // GB/s
+constexpr double kLongestTransfer = 600;  // seconds
+
 using codec::FrameOptions;
 using codec::Link;
 
@@ -77,8 +80,20 @@ int cmd_bench_transfer(int argc, char** argv) {
   report::Report report("bench transfer");
   const auto kernels = codec::select_kernels(kernel, cpu_features());
   if (!kernels) return fail("bench transfer", kernels.error());
+  std::vector<double> parsed;
+  for (const std::string& text : rates) {
+    char* end = nullptr;
+    const double rate = std::strtod(text.c_str(), &end);
+    const bool plain = !text.empty() && text.find_first_not_of("0123456789.e-") == text.npos && *end == '\0';
+    if (!plain || !(rate == 0 || (rate >= kLeastRate && rate <= 1e6)))
+      return fail("bench transfer", usage_error(fmt::format("--rate {}: give GB/s from {} to 1e6, or 0 for unlimited", text, kLeastRate)));
+    parsed.push_back(rate);
+  }
   auto tensors = codec::tensor_bytes(path);
   if (!tensors) return fail("bench transfer", tensors.error());
+  for (size_t i = 0; i < parsed.size(); ++i)
+    if (const double seconds = static_cast<double>(tensors->bytes.size()) / (parsed[i] * 1e9); parsed[i] != 0 && seconds > kLongestTransfer)
+      return fail("bench transfer", usage_error(fmt::format("--rate {}: {} bytes would take {:.0f} s each of four times; {:.0f} s are the limit", rates[i], tensors->bytes.size(), seconds, kLongestTransfer)));
   const std::span<const std::byte> raw = tensors->bytes;
   codec::TransferOptions o;
   o.frame.level = *codec::level_from_name(level);
@@ -88,10 +103,9 @@ int cmd_bench_transfer(int argc, char** argv) {
   if (!speeds) return fail("bench transfer", speeds.error());
 
   report::Table table({{"link"}, {"GB/s"}, {"raw s", report::Align::kRight}, {"coded s", report::Align::kRight}, {"faster", report::Align::kRight}, {"formula", report::Align::kRight}, {"first token, raw s", report::Align::kRight}, {"coded s", report::Align::kRight}, {"codec"}});
-  for (const std::string& text : rates) {
-    char* end = nullptr;
-    const double rate = std::strtod(text.c_str(), &end);
-    if (text.empty() || *end != '\0' || !(rate >= 0)) return fail("bench transfer", usage_error(fmt::format("--rate {} is no rate in GB/s", text)));
+  for (size_t i = 0; i < rates.size(); ++i) {
+    const std::string& text = rates[i];
+    const double rate = parsed[i];
     for (const Link link : {Link::kTcp, Link::kSharedMemory}) {
       double seconds[2];
       for (const bool coded : {false, true}) {

@@ -101,6 +101,7 @@ int run(const std::string& verb, Common& c, Result<PackReport> (*work)(const std
   const uint64_t in = done->bytes_in, out = done->bytes_out;
   tell(fmt::format("{}: {} file{}, {} copied, {} to {} bytes ({:.4f}), {:.2f} s", c.target, done->files, done->files == 1 ? "" : "s", done->copied, in, out,
              verb == "pack" ? ratio(in, out) : ratio(out, in), report.elapsed_s()));
+  if (verb == "pack" && out > in) tell(fmt::format("{}: is larger than its source, which has nothing to save, as codes of 8 bits have no exponents (docs/codec.md); keep the source", c.target));
   return 0;
 }
 
@@ -113,7 +114,7 @@ int cmd_pack(int argc, char** argv) {
   Args args("pack",
             "Packs a safetensors file, or those of a folder, without loss (docs/codec.md). Other files of a folder are copied. A packed folder opens "
             "wherever a model folder does.",
-            {"zeroulp pack models/smollm2-w8a15 packed", "zeroulp pack cache.safetensors small.safetensors --channels --level rest --block 65536", "zeroulp run packed --prompt \"What is an ulp?\""});
+            {"zeroulp pack models/smollm2 packed", "zeroulp pack cache.safetensors small.safetensors --channels --level rest --block 65536", "zeroulp quantize packed models/again --profile w8a15-free"});
   c.bind(args, "a model folder or a .safetensors file");
   args.choice("--level", level, {"fast", "balanced", "rest"}, "fast: 4-bit exponent codes; balanced: the best of five codes per block; rest: entropy coding too, slower");
   args.option("--block", block, "bytes per block, the unit of random access", 256, 262144);

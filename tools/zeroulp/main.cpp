@@ -76,6 +76,7 @@ int unknown_verb(std::string_view word) {
 // The exit code when everything was written to standard output.
 int written(int code, std::string_view what) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  if (code > 1) return code;  // the verb has said what went wrong
   say(fmt::format("{}: cannot write to standard output", what));
   return code == 0 ? 3 : code;
 }
