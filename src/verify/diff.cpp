@@ -259,7 +259,7 @@ using Sequences = std::map<int64_t, std::map<int64_t, num::Digest>>;  // [sequen
 Result<RunLog> read_any_log(const fs::path& path) {
   constexpr uint64_t kMaxLog = 4ull << 30;
   ZU_TRY_ASSIGN(const std::string text, read_text_file(path, kMaxLog));
-  if (looks_like_run_log(text)) return decode_unsealed(text, path.string());
+  if (path.extension() == ".zlog" || looks_like_run_log(text)) return decode_unsealed(text, path.string());
   ZU_TRY_ASSIGN(const io::Json json, io::parse_json(text, path.string()));
   RunLog run;
   if (json.is_object() && json.contains("model") && json["model"].is_object()) {

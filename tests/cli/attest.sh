@@ -29,6 +29,11 @@ grep -q '"sealed_with_key": true' "$work/r.json"
 # What the same command wrote twice differs in nothing but its time, and the two logs are equal to diff.
 wants 0 "Equal: 8 sequences" "$zeroulp" diff "$work/plain.zlog" "$work/keyed.zlog"
 wants 1 "first divergence: sequence" "$zeroulp" diff "$work/plain.zlog" "$work/drawn.zlog"
+# Cut inside its first word, or empty, a log is still called one.
+for bytes in 0 5; do
+  head -c "$bytes" "$work/plain.zlog" >"$work/cut.zlog"
+  wants 3 "is not a run log" "$zeroulp" diff "$work/plain.zlog" "$work/cut.zlog"
+done
 
 # Seals.
 wants 3 "is sealed with a key; give --key" "$zeroulp" verify "$work/model" --replay "$work/keyed.zlog"
