@@ -18,7 +18,7 @@ import tempfile
 
 import numpy as np
 import torch
-from torch.utils import cpp_extension
+from torch.utils.cpp_extension import CUDA_HOME, include_paths, library_paths
 
 from peers import CHANNELS, QUANTISER_ROWS, ROWS, Inputs, each_linear, hexadecimal, torch_bf16, torch_bits, write
 
@@ -84,7 +84,7 @@ LINEAR({name}, (cutlass_int8_scaled_mm_sm90<cutlass::bfloat16_t, Shape<_64, _64,
 
 def build(parts, includes, standard, only):
     """Compiles the parts side by side and loads them; with `only`, compiles that one and loads nothing."""
-    torch_includes = [word for path in cpp_extension.include_paths("cuda") for word in ("-isystem", path)]
+    torch_includes = [word for path in include_paths("cuda") for word in ("-isystem", path)]
     flags = ["-O3", "-DNDEBUG", f"-std={standard}", "-Xcompiler=-fPIC", "-w", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-DENABLE_FP8",
              "-DCUTE_USE_PACKED_TUPLE=1", "-DCUTLASS_ENABLE_TENSOR_CORE_MMA=1", "-DFLASHINFER_ENABLE_F16", "-DFLASHINFER_ENABLE_BF16"]
     place = pathlib.Path(tempfile.mkdtemp())
@@ -93,7 +93,7 @@ def build(parts, includes, standard, only):
         name, (text, arch) = item
         source, made = place / f"{name}.cu", place / f"{name}.o"
         source.write_text(text)
-        subprocess.run([cpp_extension.CUDA_HOME + "/bin/nvcc", *flags, f"-gencode={arch}", *(f"-I{path}" for path in includes), *torch_includes, "-c", str(source), "-o", str(made)],
+        subprocess.run([CUDA_HOME + "/bin/nvcc", *flags, f"-gencode={arch}", *(f"-I{path}" for path in includes), *torch_includes, "-c", str(source), "-o", str(made)],
                        check=True)
         return str(made)
 
@@ -103,7 +103,7 @@ def build(parts, includes, standard, only):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         objects = list(pool.map(compile_one, parts.items()))
     library = place / "peers.so"
-    subprocess.run(["g++", "-shared", *objects, "-o", str(library), *(f"-L{path}" for path in cpp_extension.library_paths("cuda")), "-lc10", "-lc10_cuda", "-ltorch", "-ltorch_cpu",
+    subprocess.run(["g++", "-shared", *objects, "-o", str(library), *(f"-L{path}" for path in library_paths("cuda")), "-lc10", "-lc10_cuda", "-ltorch", "-ltorch_cpu",
                     "-ltorch_cuda", "-lcudart"], check=True)
     torch.ops.load_library(str(library))
 
