@@ -37,8 +37,9 @@ Result<Speeds> measure(const codec::Kernels& kernels, const codec::TransferOptio
     uint64_t coded = 0;
     std::vector<std::byte> frame, back;
     FrameOptions options = o.frame;
-    for (const auto& [type, part] : codec::chunks_of(o, raw)) {
-      options.type = type;
+    for (const auto& chunk : codec::chunks_of(o, raw)) {
+      const std::span<const std::byte> part = chunk.bytes;
+      options.type = chunk.type;
       frame.resize(codec::frame_bound(options, part.size(), static_cast<uint32_t>(codec::blocks_of(options, part.size()))));
       back.resize(part.size());
       Result<uint64_t> used = uint64_t{0};

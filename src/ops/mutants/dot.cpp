@@ -31,6 +31,10 @@ void plain_f32(const float* a, const float* b, int64_t begin, int64_t n, float* 
   for (int64_t i = begin; i < n; ++i) lanes[i % 8] = std::fma(a[i], b[i], lanes[i % 8]);
 }
 
+float pairwise(const float* lanes) {
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
 #if defined(__x86_64__)
 ZU_TARGET_AVX2 __m256i load_s8_as_s16(const int8_t* p) {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -63,12 +67,22 @@ ZU_TARGET_AVX2 int64_t avx2_saturating(const int8_t* a, const int8_t* b, int64_t
   return total + plain_saturating(a + i, b + i, n - i);
 }
 
-ZU_TARGET_AVX2 void avx2_f32(const float* a, const float* b, int64_t n, float* lanes) {
-  __m256 sum = _mm256_setzero_ps();
+// Several rows at once: an fma takes four cycles, and one row's next waits for it.
+template <int kRows>
+ZU_TARGET_AVX2 void avx2_f32(const float* a, const float* b, int64_t n, float* out) {
+  __m256 sums[kRows];
+  for (__m256& sum : sums) sum = _mm256_setzero_ps();
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) sum = _mm256_fmadd_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i), sum);
-  _mm256_storeu_ps(lanes, sum);
-  plain_f32(a, b, i, n, lanes);
+  for (; i + 8 <= n; i += 8) {
+    const __m256 w = _mm256_loadu_ps(b + i);
+    for (int r = 0; r < kRows; ++r) sums[r] = _mm256_fmadd_ps(_mm256_loadu_ps(a + r * n + i), w, sums[r]);
+  }
+  for (int r = 0; r < kRows; ++r) {
+    float lanes[8];
+    _mm256_storeu_ps(lanes, sums[r]);
+    plain_f32(a + r * n, b, i, n, lanes);
+    out[r] = pairwise(lanes);
+  }
 }
 #endif
 
@@ -96,15 +110,19 @@ int64_t dot_saturating_pairs(const int8_t* a, const int8_t* b, int64_t n) {
   return plain_saturating(a, b, n);
 }
 
-float dot_f32(const float* a, const float* b, int64_t n) {
-  float lanes[8] = {};
+void dots_f32(const float* a, int64_t rows, const float* b, int64_t n, float* out) {
+  int64_t r = 0;
 #if defined(__x86_64__)
-  if (has_avx2())
-    avx2_f32(a, b, n, lanes);
-  else
+  if (has_avx2()) {
+    for (; r + 8 <= rows; r += 8) avx2_f32<8>(a + r * n, b, n, out + r);
+    for (; r < rows; ++r) avx2_f32<1>(a + r * n, b, n, out + r);
+  }
 #endif
-    plain_f32(a, b, 0, n, lanes);
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+  for (; r < rows; ++r) {
+    float lanes[8] = {};
+    plain_f32(a + r * n, b, 0, n, lanes);
+    out[r] = pairwise(lanes);
+  }
 }
 
 }  // namespace zeroulp::ops::mutants

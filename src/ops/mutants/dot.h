@@ -11,7 +11,7 @@ int32_t dot_s16_s8(const int16_t* a, const int8_t* b, int64_t n);
 // The sum of (a[i] + 128) * b[i], each pair of products cut to 16 bits: what vpmaddubsw does. a in [-128, 127].
 int64_t dot_saturating_pairs(const int8_t* a, const int8_t* b, int64_t n);
 
-// The sum of a[i] * b[i] in binary32: eight sums of every eighth element by fma, added up pairwise.
-float dot_f32(const float* a, const float* b, int64_t n);
+// out[r], for every r of rows: the sum of a[r * n + i] * b[i] in binary32, eight sums of every eighth element by fma, added up pairwise.
+void dots_f32(const float* a, int64_t rows, const float* b, int64_t n, float* out);
 
 }  // namespace zeroulp::ops::mutants

@@ -208,14 +208,15 @@ float join_fp16(float total, float f, float sa, float sb) {
 void dequantised_first(const Args& a) {  // products and sums of binary32
   if (a.output == Output::kPartial) return fastest()(a);
   const auto k = static_cast<size_t>(a.k);
-  std::vector<float> x(static_cast<size_t>(a.rows) * k), w(k);
+  std::vector<float> x(static_cast<size_t>(a.rows) * k), w(k), sums(static_cast<size_t>(a.rows));
   for (int64_t row = 0; row < a.rows; ++row)
     for (int64_t i = 0; i < a.k; ++i)
       x[static_cast<size_t>(row) * k + static_cast<size_t>(i)] = num::i2f(int32_t{a.codes[row * a.codes_stride + i]}) * a.row_scales[row];
   for (int64_t c = 0; c < a.n; ++c) {
     for (int64_t i = 0; i < a.k; ++i) w[static_cast<size_t>(i)] = num::i2f(int32_t{a.weights[c * a.weights_stride + i]}) * a.channel_scales[c];
+    dots_f32(x.data(), a.rows, w.data(), a.k, sums.data());
     for (int64_t row = 0; row < a.rows; ++row) {
-      const float y = dot_f32(x.data() + static_cast<size_t>(row) * k, w.data(), a.k);
+      const float y = sums[static_cast<size_t>(row)];
       put(a, row, c, a.bias ? y + a.bias[c] : y);
     }
   }
