@@ -23,7 +23,6 @@ enum FaultOp { kInputQkv, kQueries, kKeysValues, kAttention, kInputO, kInputGate
 constexpr const char* kFaultNames[kFaultOps] = {"input of q, k, v", "queries", "keys and values", "attention", "input of o", "input of gate, up", "input of down"};
 constexpr int64_t kHeadRows = 64;
 constexpr int64_t kFirstBucket = 1024;  // positions that the first graph of a number of rows serves; then twice as many, and so on
-constexpr int64_t kFusedRows = 1;  // of a step whose linears do their neighbours' work (ops/fused)
 constexpr int64_t kGraphRows = 64;  // of a decoding step that is worth a graph
 
 // What decides the launches of a pass: a graph serves every pass with the same shape.
@@ -85,7 +84,7 @@ class Gpu final : public DeviceDecoder {
   Status plan_memory();
   int64_t workspace_bytes() const;
   bool can_fuse() const;
-  bool fuses(int64_t rows) const { return fusable_ && rows <= kFusedRows; }
+  bool fuses(int64_t rows) const { return fusable_ && rows == 1; }  // the step's linears do their neighbours' work (ops/fused)
   Status send_inputs(const Plan& plan, const RopeTable& rope);
   void layers(const Shape& shape);
   void attention_part(const Shape& shape, size_t index, const uint16_t* add);
@@ -189,10 +188,10 @@ Status Gpu::prepare(const model::QuantizedModel& m) {
   return stream_.synchronize();
 }
 
-// Every layer of one rank, when the kernel that has the neighbours' work in it was asked for (bench/NOTES.md says why it is not the one that runs anyway).
+// Every layer of one rank, unless a kernel for the linears was asked for: then that one runs, and by itself.
 bool Gpu::can_fuse() const {
-  if (exchange_ != nullptr || kernels_.linear_s8.name != "cuda_mma") return false;
-  const auto fits = [](const DeviceLinear& l, int64_t k) { return l.k == k && ops::fused::linear_fits(kFusedRows, k); };
+  if (exchange_ != nullptr || kernels_.linear_s8.name != "cuda") return false;
+  const auto fits = [](const DeviceLinear& l, int64_t k) { return l.k == k && ops::fused::linear_fits(k); };
   return fits(weights_.head, config_.hidden) && std::all_of(weights_.layers.begin(), weights_.layers.end(), [&](const DeviceLayer& layer) {
            const auto from_hidden = [&](const DeviceLinear& l) { return fits(l, config_.hidden); };
            return layer.gate_up.parts.size() == 1 && from_hidden(layer.gate_up.parts.front()) && std::all_of(layer.qkv.parts.begin(), layer.qkv.parts.end(), from_hidden) &&

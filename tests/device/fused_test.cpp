@@ -97,26 +97,27 @@ TEST(Fused, SiluQuantIsSiluMulThenQuantRows) {
   }
 }
 
-// Few and many tiles to a thread block, slices that do not fill a warp's round, K of whole 128 bytes (which the copy engine takes) and not.
+// Fewer and more channels than warps, K of less than a warp takes at a time, of many times that, and of parts of it.
 TEST(Fused, LinearsWithTheirNeighboursAreTheOpsOneAfterAnother) {
   ZU_NEEDS_GPU();
   num::PhiloxStream random(505);
   struct Size {
     int64_t n, k;
   };
-  for (const auto& [n, k] : {Size{2, 16}, {8, 128}, {30, 48}, {136, 64}, {1100, 576}, {2306, 896}, {20002, 256}, {20002, 80}, {514, 4096}, {264, 12288}, {90, 18944}}) {
+  for (const auto& [n, k] : {Size{2, 16}, {8, 128}, {30, 48}, {136, 64}, {1100, 576}, {2306, 896}, {20002, 256}, {20002, 80}, {514, 4096}, {264, 12288}, {90, 18944}, {34, 81920}}) {
     for (const int width : {8, 15}) {
-      for (const int64_t rows : {1, 2, 3, 4, 8}) {
-        if (!fused::linear_fits(rows, k)) continue;
-        const num::RowRange range = rows % 2 == 0 ? num::kLinearPow2Range : num::kLinearRange;
+      for (const std::string row : {"ordinary", "zero", "with a NaN"}) {
+        const int64_t rows = 1;
+        ASSERT_TRUE(fused::linear_fits(k));
+        const num::RowRange range = (n / 2 + width) % 2 == 0 ? num::kLinearPow2Range : num::kLinearRange;
         std::vector<uint16_t> x = bell_bf16s(random, rows * k, 2.0f), weight = bell_bf16s(random, k, 1.0f), y = bell_bf16s(random, rows * n, 2.0f);
-        if (rows > 2) x[static_cast<size_t>(2 * k)] = 0x7FC0;  // a fault
-        if (rows > 3) std::fill(x.begin() + 3 * k, x.begin() + 4 * k, uint16_t{0});
+        if (row == "zero") std::fill(x.begin(), x.end(), uint16_t{0});
+        if (row == "with a NaN") x.back() = 0x7FC0;
         std::vector<int8_t> w(static_cast<size_t>(n * k));
         for (int8_t& c : w) c = static_cast<int8_t>(static_cast<int>(random.below(255)) - 127);
         std::vector<float> scales, bias;
         for (int64_t i = 0; i < n; ++i) scales.push_back(0.001f * (1.5f + random.symmetric())), bias.push_back(random.symmetric());
-        const bool with_bias = (rows + n / 2) % 2 == 0;
+        const bool with_bias = row == "ordinary" || n / 2 % 2 == 0;
         Bench b;
         auto *gx = b.put(x), *gweight = b.put(weight);
         const auto* gw = b.put(w);
@@ -154,7 +155,7 @@ TEST(Fused, LinearsWithTheirNeighboursAreTheOpsOneAfterAnother) {
         multiply(linear_s8::Output::kBf16, added.data());
         residual::reference({want_sums.data(), added.data(), rows * n});
 
-        const std::string where = std::to_string(n) + " x " + std::to_string(k) + ", " + std::to_string(width) + " bits, rows " + std::to_string(rows);
+        const std::string where = std::to_string(n) + " x " + std::to_string(k) + ", " + std::to_string(width) + " bits, " + row;
         const std::vector<float> got = b.get(out, want.size());
         int64_t differing = 0;
         for (size_t i = 0; i < got.size(); ++i) differing += num::bits_of(got[i]) != num::bits_of(want[i]);
@@ -163,6 +164,7 @@ TEST(Fused, LinearsWithTheirNeighboursAreTheOpsOneAfterAnother) {
         EXPECT_EQ(b.get(products, want_products.size()) == want_products, true) << where;
         EXPECT_EQ(b.get(sums, want_sums.size()) == want_sums, true) << where;
         EXPECT_EQ(b.get(faults, want_faults.size()), want_faults) << where;
+        EXPECT_EQ(want_faults == std::vector<uint8_t>(4, 1), row == "with a NaN") << where;
       }
     }
   }

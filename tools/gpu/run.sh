@@ -75,7 +75,7 @@ part_digests() {
       }
       # Batch (which also changes the pages' order), chunk, ranks, graphs, a cached prefix, and every linear kernel.
       for options in "" "--no-graphs" "--batch 5" "--batch 3 --chunk 7" "--ranks 2" "--ranks 3 --batch 4" "--prefix-cache --batch 2" \
-        "--kernel cuda_dp4a" "--kernel cuda_mma" "--kernel wgmma" "--kernel cutlass_sm90" "--kernel triton" "--kernel cublaslt" "--kernel wgmma_splitk"; do
+        "--kernel cuda_dp4a" "--kernel wgmma" "--kernel cutlass_sm90" "--kernel triton" "--kernel cublaslt" "--kernel wgmma_splitk"; do
         # shellcheck disable=SC2086  # words are meant to split
         "$zeroulp" digest "$model" --decode 64 --device cuda $options --json "$out/digest.json" --force || {
           echo "digests: $name, ${options:-as it is}: could not run"
@@ -178,7 +178,7 @@ part_sanitizer() {
   for tool in memcheck racecheck; do
     under "$tool" fused "$fused" --gtest_brief=1 --gtest_filter="$([[ $tool == racecheck ]] && echo 'Fused.*' || echo '*')" &
     jobs+=($!)
-    for op in argmax attention embedding nll quant_rows residual rmsnorm rope silu_mul linear_s8={cuda_ref,cuda_dp4a,cuda_mma,triton,cublaslt,cutlass_sm90,wgmma_splitk,wgmma,cuda}; do
+    for op in argmax attention embedding nll quant_rows residual rmsnorm rope silu_mul linear_s8={cuda_ref,cuda_dp4a,triton,cublaslt,cutlass_sm90,wgmma_splitk,wgmma,cuda}; do
       under "$tool" "$op" "$zeroulp" doctor --conformance --device cuda --op "$op" &
       jobs+=($!)
     done

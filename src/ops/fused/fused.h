@@ -64,26 +64,26 @@ struct SiluQuant {
 bool heads_attention_fits(const attention::Rows& attention);
 void heads_attention(const Heads& heads, const attention::Rows& attention, const device::Launch& launch);
 
-// Linears of a few rows with their neighbours. Rows of bf16 that a linear quantises: row stride k, at a multiple of 16 bytes.
+// Linears of one row with their neighbours. The row of bf16 that the linear quantises starts at a multiple of 16 bytes.
 struct RowInput {
-  const uint16_t* x;  // bf16 [rows, k]
+  const uint16_t* x;  // bf16 [k]
   int64_t k;
   num::RowRange range;
-  uint8_t* faults;  // [rows]
+  uint8_t* faults;  // one flag
 };
 struct NormInput {
   RowInput rows;
   const uint16_t* weight;  // bf16 [k], at a multiple of 16 bytes
   float eps;
 };
-// Whether the kernels below take so many rows of k inputs: k is a multiple of 16, and the codes fit a multiprocessor.
-bool linear_fits(int64_t rows, int64_t k);
+// Whether the kernels below take a row of k inputs: k is a multiple of 16, and the codes fit a multiprocessor (k <= 81920).
+bool linear_fits(int64_t k);
 // The linear's codes, their stride and row_scales are not read: the input takes their place. Weights start and continue at multiples of 16 bytes.
 // rmsnorm, quant_rows, linear_s8.
 void norm_linear(const NormInput& in, const linear_s8::Args& linear, const device::Launch& launch);
-// rmsnorm, quant_rows, linear_s8 of gate and up joined, silu_mul: y is bf16 [rows, n / 2]; the linear's y is not written.
+// rmsnorm, quant_rows, linear_s8 of gate and up joined, silu_mul: y is bf16 [n / 2]; the linear's y is not written.
 void norm_linear_silu(const NormInput& in, const linear_s8::Args& gate_up, uint16_t* y, const device::Launch& launch);
-// quant_rows, linear_s8, residual: x [rows, n] = residual(x, linear).
+// quant_rows, linear_s8, residual: x [n] = residual(x, linear).
 void linear_residual(const RowInput& in, const linear_s8::Args& linear, uint16_t* x, const device::Launch& launch);
 
 void norm_quant(const NormQuant& args, const device::Launch& launch);

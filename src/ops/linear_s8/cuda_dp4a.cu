@@ -1,30 +1,20 @@
 // linear_s8 on CUDA cores for few rows: every weight is read from memory once, 16 bytes to a thread, and multiplied with four-way dot
 // products (dp4a). More than eight rows go eight at a time.
 //
-// A warp owns C channels and runs along K, one lane to 16 weights; the codes wait in shared memory as int8 planes. What limits it is the
-// memory, so enough must be under way: a lane has kDeep vectors of weights in registers, asked for before the kernel ahead has made the codes
-// (ops/early.cuh: nothing writes weights meanwhile), and those of its next step in shared memory, where only itself reads them.
+// A warp owns C channels (cuda_stream.cuh); the codes wait in shared memory as int8 planes.
 //
 // Bound: a plane's sum with the weights is below 2^31 to K = 131072 (contract.h), whatever the order. Channels are counted in 32 bits.
 #include <algorithm>
 
-#include "ops/linear_s8/cuda_operands.cuh"
+#include "ops/linear_s8/cuda_stream.cuh"
 
 namespace zeroulp::ops::linear_s8 {
 namespace {
 
-constexpr int kWarps = 16, kThreads = 32 * kWarps;
-constexpr int kDeep = 8;                   // weight vectors of a lane per step of the loop
-constexpr int64_t kStageBytes = int64_t{kDeep} * kThreads * 16;  // weights on their way into shared memory
+using namespace stream;
+
 // Codes in shared memory at a time: two blocks of few rows fit on a multiprocessor.
 constexpr int64_t slab_bytes(int planes) { return planes <= 2 ? 48 * 1024 : 96 * 1024; }
-
-// 16 weights, or zeros.
-__device__ uint4 load_weights(const int8_t* at, bool there) {
-  uint4 w{};
-  if (there) asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "l"(at));
-  return w;
-}
 
 // Codes [at, at + length) of R rows into planes [row][plane][length], zero behind k and behind the last row. length: a multiple of 8.
 template <int R, int P>
@@ -32,7 +22,7 @@ __device__ void load_codes(const Args& a, int64_t first_row, int64_t at, int len
   const bool vector = reinterpret_cast<uintptr_t>(a.codes) % 16 == 0 && a.codes_stride % 8 == 0;
   const int pieces = length / 8;
 #pragma unroll 2
-  for (int i = threadIdx.x; i < R * pieces; i += kThreads) {
+  for (int i = threadIdx.x; i < R * pieces; i += kBlockThreads) {
     const int r = i / pieces, j = i % pieces * 8;
     const int16_t* const from = a.codes + (first_row + r) * a.codes_stride + at + j;
     const int64_t left = first_row + r < a.rows ? a.k - at - j : 0;
@@ -55,26 +45,15 @@ __device__ void load_codes(const Args& a, int64_t first_row, int64_t at, int len
 }
 
 __device__ int32_t dot(const uint4& w, const uint4& x, int32_t sum) {
-  sum = __dp4a(static_cast<int>(w.x), static_cast<int>(x.x), sum);
-  sum = __dp4a(static_cast<int>(w.y), static_cast<int>(x.y), sum);
-  sum = __dp4a(static_cast<int>(w.z), static_cast<int>(x.z), sum);
-  return __dp4a(static_cast<int>(w.w), static_cast<int>(x.w), sum);
+  return stream::dot(w.w, x.w, stream::dot(w.z, x.z, stream::dot(w.y, x.y, stream::dot(w.x, x.x, sum))));
 }
-
-// Asks for 16 bytes of weights, or writes zeros; a thread waits for its own. A thread that has read the place before may write it again: its
-// own accesses to shared memory keep their order.
-__device__ void fetch_weights(void* to, const int8_t* from, bool there) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
-}
-__device__ void wait_for_fetched() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // R rows from first_row on; slab: codes held at a time, a multiple of a step.
 template <int R, int P, int C>
-__global__ __launch_bounds__(kThreads, R * P <= 2 ? 2 : 1) void linear_s8_dp4a(Args a, Weights b, int64_t first_row, int slab) {
+__global__ __launch_bounds__(kBlockThreads, R * P <= 2 ? 2 : 1) void linear_s8_dp4a(Args a, Weights b, int64_t first_row, int slab) {
   constexpr int U = kDeep / C, kStep = 512 * U;
   extern __shared__ __align__(16) int8_t memory[];
-  uint4* const stage = reinterpret_cast<uint4*>(memory) + threadIdx.x;  // [kDeep][kThreads]
+  uint4* const stage = reinterpret_cast<uint4*>(memory) + threadIdx.x;  // [kDeep][kBlockThreads]
   int8_t* const planes = memory + kStageBytes;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, k = static_cast<int>(b.k), n = static_cast<int>(a.n);
   const int groups = (n + kWarps * C - 1) / (kWarps * C), blocks = gridDim.x;
@@ -93,7 +72,7 @@ __global__ __launch_bounds__(kThreads, R * P <= 2 ? 2 : 1) void linear_s8_dp4a(A
     next_at += kStep;
     if (next_at >= k) next_at = 0, next_group += blocks;
   };
-  const auto fetch = [&](int i, const int8_t* from, bool there) { fetch_weights(stage + i * kThreads, there ? from : b.data, there); };
+  const auto fetch = [&](int i, const int8_t* from, bool there) { fetch_weights(stage + i * kBlockThreads, there ? from : b.data, there); };
   uint4 w[kDeep];
   let_next_start();
   if (b.data != a.weights) wait_for_previous();  // a kernel made them
@@ -115,7 +94,7 @@ __global__ __launch_bounds__(kThreads, R * P <= 2 ? 2 : 1) void linear_s8_dp4a(A
         if (!at_hand) {
           wait_for_fetched();
 #pragma unroll
-          for (int i = 0; i < kDeep; ++i) w[i] = stage[i * kThreads];
+          for (int i = 0; i < kDeep; ++i) w[i] = stage[i * kBlockThreads];
           next_step(fetch);
         }
         at_hand = false;
@@ -150,9 +129,9 @@ void launch(const Args& a, const Weights& b, const device::Launch& to, int64_t f
   const auto kernel = linear_s8_dp4a<R, P, C>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kStageBytes + slab_bytes(R * P)));
   int resident = 1;
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, static_cast<size_t>(bytes));
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kBlockThreads, static_cast<size_t>(bytes));
   const int64_t groups = ceil_div(a.n, kWarps * C), blocks = std::min<int64_t>(groups, int64_t{resident} * to.multiprocessors);
-  launch_early(kernel, blocks, kThreads, bytes, to.stream, a, b, first_row, slab);
+  launch_early(kernel, blocks, kBlockThreads, bytes, to.stream, a, b, first_row, slab);
 }
 
 template <int P>

@@ -20,9 +20,6 @@ void cuda_store(const Args& args, const int64_t* sums, const device::Launch& lau
 // Few rows: at most eight at memory speed.
 void cuda_dp4a(const Args& args, const device::Launch& launch);
 int64_t cuda_dp4a_workspace(const Args& args);
-// Few rows on tensor cores, eight at a time.
-void cuda_mma(const Args& args, const device::Launch& launch);
-int64_t cuda_mma_workspace(const Args& args);
 // Tensor cores; K in one part or as many as fill the GPU, and in three parts always.
 void wgmma(const Args& args, const device::Launch& launch);
 int64_t wgmma_workspace(const Args& args);

@@ -50,7 +50,6 @@ constexpr OnDevice kCutlass = entry<not_built, nullptr>("cutlass_sm90", why_no_c
 constexpr OnDevice kOnDevice[] = {
   entry<cuda_ref, nullptr>("cuda_ref"),
   entry<cuda_dp4a, cuda_dp4a_workspace>("cuda_dp4a"),
-  entry<cuda_mma, cuda_mma_workspace>("cuda_mma"),
   entry<triton, triton_workspace>("triton", why_no_triton),
   entry<cublaslt, cublaslt_workspace>("cublaslt", why_no_cublaslt),
   kCutlass,
