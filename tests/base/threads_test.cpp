@@ -1,11 +1,15 @@
 #include "base/threads.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #if defined(__x86_64__)
@@ -52,14 +56,25 @@ TEST(ThreadPool, NoWakeUpIsLostOnAnOversubscribedMachine) {
   }
 }
 
+// Returns once the thread has slept for some milliseconds, however slow or busy the machine is.
+void until_asleep(pid_t thread) {
+  for (int times = 0; times < 3;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::string stat;
+    std::getline(std::ifstream(fmt::format("/proc/self/task/{}/stat", thread)), stat);
+    const size_t state = stat.rfind(')') + 2;
+    times = state < stat.size() && stat[state] == 'S' ? times + 1 : 0;
+  }
+}
+
 TEST(ThreadPool, WaitingIsShortSpinningThenSleep) {
   std::atomic<uint32_t> word = 0;
   SpinThenSleep gate(word);
   int spins = SpinThenSleep::kMostSpins;
   for (uint32_t turn = 0; turn < 12; ++turn) {
     const int before = spins;
-    std::thread late([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    std::thread late([&, waiting = gettid()] {
+      until_asleep(waiting);
       ++word;
       gate.wake();
     });

@@ -9,7 +9,7 @@ namespace {
 
 std::vector<uint16_t> values_of(const ByteVector& bytes) {
   std::vector<uint16_t> values(bytes.size() / 2);
-  std::memcpy(values.data(), bytes.data(), 2 * values.size());
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), 2 * values.size());
   return values;
 }
 

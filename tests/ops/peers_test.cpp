@@ -81,10 +81,11 @@ class Peers : public testing::Test {
   }
 
   // `codes_off`: of those, so many differ, all by one: where an approximate division decides (see triton_quotient in peers.cpp).
-  void quantiser_is_the_peers(const std::string& file, Quantiser which, int64_t k, int codes_off = 0) {
+  void quantiser_is_the_peers(const std::string& file, Quantiser which, int64_t k, int codes_off = 0) { quantiser_is_the_peers(file, which, k, codes_off, in_); }
+  static void quantiser_is_the_peers(const std::string& file, Quantiser which, int64_t k, int codes_off, const Inputs& inputs) {
     const Json j = golden(file);
     ASSERT_FALSE(j.is_null()) << file;
-    const auto x = numbers<uint16_t>(in_.j["x"]);
+    const auto x = numbers<uint16_t>(inputs.j["x"]);
     const auto codes = numbers<int8_t>(j["quantiser"]["codes"]);
     const auto scales = numbers<uint32_t>(j["quantiser"]["scales"]);
     const auto rows = static_cast<int64_t>(x.size()) / k;
@@ -129,6 +130,17 @@ TEST_F(Peers, TellingInputsTellTheOrdersApart) {
   linear_is_the_peers("telling/dequantise.json", Linear::kDequantiseFirst, telling);
   linear_is_the_peers("telling/torchao.json", Linear::kTorchao, telling);
   linear_is_the_peers("telling/ggml.json", Linear::kLlamaQ80, telling);
+  linear_is_the_peers("telling/vllm_cutlass_2x.json", Linear::kVllmCutlass, telling);
+  linear_is_the_peers("telling/vllm_cutlass_3x.json", Linear::kVllmCutlass, telling);
+  linear_is_the_peers("telling/sglang_sm90.json", Linear::kVllmCutlass, telling);
+  linear_is_the_peers("telling/sglang_premultiplied.json", Linear::kSglangPremultiplied, telling);
+  linear_is_the_peers("telling/vllm_triton.json", Linear::kVllmTriton, telling);
+  linear_is_the_peers("telling/sglang_block.json", Linear::kSglangBlock, telling);
+  quantiser_is_the_peers("telling/ggml.json", Quantiser::kLlamaQ80, 32, 0, telling);
+  quantiser_is_the_peers("telling/vllm_dynamic.json", Quantiser::kVllm, 128, 0, telling);
+  quantiser_is_the_peers("telling/vllm_static.json", Quantiser::kVllmStatic, 128, 0, telling);
+  quantiser_is_the_peers("telling/sglang_token.json", Quantiser::kSglangToken, 128, 2, telling);  // rows at ties, where the hardware's reciprocal decides
+  quantiser_is_the_peers("telling/sglang_group.json", Quantiser::kSglangGroup, 128, 7, telling);
   const auto differ = [&](linear_s8::Fn* a, Linear b, const std::string& kind, bool biased) { return differing(telling.run(a, kind, biased), telling.run(linear_of(b), kind, biased)); };
   for (const std::string kind : {"free", "po2"})
     for (const bool biased : {false, true}) EXPECT_EQ(differ(linear_s8::reference, Linear::kVllmCutlass, kind, biased), 0) << kind;

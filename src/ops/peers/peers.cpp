@@ -140,8 +140,8 @@ void vllm_static(const quant_rows::Args& a) {
     return scale;
   });
 }
-// Triton's `/` on fp32 is div.full.f32, a product with an approximate reciprocal. With a correctly rounded one instead all scales and codes of the
-// vectors come out but one code of 4,096.
+// Triton's `/` on fp32 is div.full.f32, a product with an approximate reciprocal. With a correctly rounded one instead all scales of the vectors come out,
+// and all codes but one of 4,096, or, of rows chosen to lie at ties, two (per token) and seven (per group).
 float triton_quotient(float a, float b) { return a * (1.0f / b); }
 
 void sglang_token(const quant_rows::Args& a) {
