@@ -64,7 +64,7 @@ bool in_one_pass(const Coding& coding, Mode mode) { return coding.type == Type::
 
 Coded encode_in_one_pass(const Kernels& kernels, const Choice& c, const std::byte* raw, uint32_t values, std::byte* to, Scratch& s) {
   Coded coded;
-  coded.opened = coded.escapes = kernels.encode_w4(raw, values, c.base, to, to + values, s.left1());
+  coded.opened = coded.escapes = kernels.encode_w4(raw, values, c.base, to, to + values, s.left1(), s.soon);
   coded.bytes = values + string_bytes(values, 4) + coded.escapes;
   return coded;
 }
@@ -84,7 +84,7 @@ Fault decode_windows(const Kernels& kernels, const Coding& coding, const Entry& 
     if (round_up16(bytes) != e.size) return Fault::kSize;
     if (!zero(payload + bytes, payload + e.size)) return Fault::kPadding;
     std::memcpy(s.left2(), payload + rest + codes1, e.escapes);
-    return kernels.decode_w4(payload, payload + rest, e.values, e.base, s.left2(), raw) == e.escapes ? Fault::kNone : Fault::kEscapes;
+    return kernels.decode_w4(payload, payload + rest, e.values, e.base, s.left2(), raw, s.soon) == e.escapes ? Fault::kNone : Fault::kEscapes;
   }
   kernels.unpack(payload + rest, e.values, w.bits1, s.codes1());
   const uint32_t opened = kernels.count(s.codes1(), e.values, static_cast<uint8_t>(w.width1));
@@ -165,7 +165,7 @@ Entry encode_block(const Kernels& kernels, const Coding& coding, Level level, co
   bool one_pass = false;
   if (t.exponent_bits != 0) {
     uint32_t histogram[256];
-    const uint32_t samples = sample(kernels, coding, raw, values, histogram);
+    const uint32_t samples = sample(kernels, coding, raw, values, histogram, s.soon);
     choice = choose(histogram, samples, t.exponent_bits, level);
     one_pass = in_one_pass(coding, choice.mode) && level != Level::kRest;
     if (one_pass) {

@@ -29,6 +29,7 @@ class Scratch {
   uint8_t* left2() { return at(4); }
   uint8_t* bits() { return at(5); }
   std::vector<uint16_t>& words() { return words_; }
+  Soon soon;  // what the kernels ask for meanwhile
 
  private:
   uint8_t* at(size_t i) { return memory_.data() + i * stride_; }

@@ -1,4 +1,5 @@
 // AVX2 and BMI2: 32 values at a time, and 8 where bits are gathered or spread.
+#include <algorithm>
 #include <cstring>
 
 #include "codec/kernels.h"
@@ -78,11 +79,13 @@ ZU_AVX2 inline __m256i take(__m256i known, __m256i mask, const uint8_t*& left) {
   return _mm256_blendv_epi8(known, load(values), mask);
 }
 
-ZU_AVX2 uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std::byte* rest, std::byte* codes, uint8_t* left) {
+ZU_AVX2 uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std::byte* rest, std::byte* codes, uint8_t* left, Soon& soon) {
+  Soon ahead = soon;
   const __m256i first = all(begin), fifteen = all(15), weights = _mm256_set1_epi16(0x1001);
   uint32_t count = 0, i = 0;
   for (; i + 32 <= n; i += 32) {
     will_write(rest + i + kNextPayload), will_write(codes + i / 2 + kNextPayload);
+    if (i % 64 == 0) ask(ahead);
     const Planes p = split32(raw + 2 * i);
     store(rest + i, p.rest);
     const __m256i d = _mm256_sub_epi8(p.symbols, first), c = _mm256_min_epu8(d, fifteen), out = _mm256_cmpeq_epi8(c, fifteen);
@@ -90,22 +93,25 @@ ZU_AVX2 uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std:
     _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i / 2), _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi16(pairs, pairs), 0xD8)));
     if (!_mm256_testz_si256(out, out)) append(p.symbols, out, left, count);
   }
-  return count + kReference.encode_w4(raw + 2 * i, n - i, begin, rest + i, codes + i / 2, left + count);
+  soon = ahead;
+  return count + kReference.encode_w4(raw + 2 * i, n - i, begin, rest + i, codes + i / 2, left + count, soon);
 }
 
-ZU_AVX2 uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32_t n, uint8_t begin, const uint8_t* left, std::byte* raw) {
+ZU_AVX2 uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32_t n, uint8_t begin, const uint8_t* left, std::byte* raw, Soon& soon) {
+  Soon ahead = soon;
   const __m256i first = all(begin), fifteen = all(15);
   const uint8_t* const start = left;
   uint32_t i = 0;
   for (; i + 32 <= n; i += 32) {
-    will_read(rest + i + kNextPayload), will_read(codes + i / 2 + kNextPayload);
+    if (i % 64 == 0 || i % 128 == 32) ask(ahead);
     const __m256i pairs = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i / 2)));
     const __m256i c = _mm256_and_si256(_mm256_or_si256(pairs, _mm256_slli_epi16(pairs, 4)), fifteen), out = _mm256_cmpeq_epi8(c, fifteen);
     __m256i s = _mm256_add_epi8(c, first);
     if (!_mm256_testz_si256(out, out)) s = take(s, out, left);
     merge32({load(rest + i), s}, raw + 2 * i);
   }
-  return static_cast<uint32_t>(left - start) + kReference.decode_w4(rest + i, codes + i / 2, n - i, begin, left, raw + 2 * i);
+  soon = ahead;
+  return static_cast<uint32_t>(left - start) + kReference.decode_w4(rest + i, codes + i / 2, n - i, begin, left, raw + 2 * i, soon);
 }
 
 ZU_AVX2 uint32_t code(const uint8_t* symbols, uint32_t n, Window w, uint8_t* codes, uint8_t* left) {
@@ -169,6 +175,44 @@ ZU_AVX2 void unpack_bits(const std::byte* from, uint32_t n, uint8_t* codes) {
   kReference.unpack(from, n - i, kBits, codes + i);
 }
 
+ZU_AVX2 inline int least_of(__m256i y) {
+  const __m128i z = _mm_min_epu8(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
+  return _mm_extract_epi16(_mm_minpos_epu16(_mm_min_epu8(z, _mm_srli_epi16(z, 8))), 0);
+}
+
+// As in cpu_avx512.cpp. A byte of the sums counts to n / 32, at most 255: longer samples go in parts.
+ZU_AVX2 void histogram(const uint8_t* symbols, uint32_t n, uint32_t* counts, Soon& soon) {
+  const uint32_t whole = n / 32 * 32;
+  __m256i least = all(255), most = _mm256_setzero_si256();
+  for (uint32_t i = 0; i < whole; i += 32) {
+    const __m256i s = load(symbols + i);
+    least = _mm256_min_epu8(least, s);
+    most = _mm256_max_epu8(most, s);
+  }
+  const int low = least_of(least), high = 255 - least_of(_mm256_xor_si256(most, all(255)));
+  if (whole == 0 || high - low >= 40) return kReference.histogram(symbols, n, counts, soon);
+  std::memset(counts, 0, 256 * sizeof *counts);
+  for (uint32_t begin = 0; begin < whole; begin += 32 * 255) {
+    const uint32_t end = std::min(whole, begin + 32 * 255);
+    for (int s = low; s <= high; s += 2) {
+      const __m256i a = all(s), b = all(s + 1), zero = _mm256_setzero_si256();
+      __m256i of_a = zero, of_b = zero;
+      for (uint32_t i = begin; i < end; i += 32) {
+        const __m256i x = load(symbols + i);
+        of_a = _mm256_sub_epi8(of_a, _mm256_cmpeq_epi8(x, a));
+        of_b = _mm256_sub_epi8(of_b, _mm256_cmpeq_epi8(x, b));
+      }
+      alignas(32) uint64_t sums[8];
+      store(sums, _mm256_sad_epu8(of_a, zero));
+      store(sums + 4, _mm256_sad_epu8(of_b, zero));
+      counts[s] += static_cast<uint32_t>(sums[0] + sums[1] + sums[2] + sums[3]);
+      if (s + 1 <= high) counts[s + 1] += static_cast<uint32_t>(sums[4] + sums[5] + sums[6] + sums[7]);
+      for (int i = 0; i < 8; ++i) ask(soon);
+    }
+  }
+  for (uint32_t i = whole; i < n; ++i) ++counts[symbols[i]];
+}
+
 ZU_AVX2 void pack(const uint8_t* codes, uint32_t n, int bits, std::byte* to) {
   if (bits == 4) pack_bits<4>(codes, n, to);
   else if (bits == 3) pack_bits<3>(codes, n, to);
@@ -188,8 +232,9 @@ ZU_AVX2 inline void stripe(__m256i sums[2], const std::byte* data, const std::by
   }
 }
 
-ZU_AVX2 uint64_t hash(const std::byte* bytes, size_t length) {
+ZU_AVX2 uint64_t hash(const std::byte* bytes, size_t length, Soon& soon) {
   if (length <= xxh3::kShort) return XXH3_64bits(bytes, length);
+  Soon ahead = soon;
   static constexpr xxh3::Secret words = xxh3::secret_words();
   const auto* secret = reinterpret_cast<const std::byte*>(words.word);
   alignas(32) uint64_t lanes[8];
@@ -200,7 +245,7 @@ ZU_AVX2 uint64_t hash(const std::byte* bytes, size_t length) {
   const std::byte* at = bytes;
   for (uint32_t k = 0; k < xxh3::full_kib(n); ++k) {
     for (uint32_t s = 0; s < 16; ++s, at += xxh3::kStripe) {
-      will_read(at + kNextBlock);
+      ask(ahead);
       stripe(sums, at, secret + 8 * s);
     }
     for (int h = 0; h < 2; ++h) {
@@ -213,12 +258,13 @@ ZU_AVX2 uint64_t hash(const std::byte* bytes, size_t length) {
   stripe(sums, bytes + length - xxh3::kStripe, secret + xxh3::kLastSecret);
   store(lanes, sums[0]);
   store(lanes + 4, sums[1]);
+  soon = ahead;
   return xxh3::finish(lanes, n);
 }
 
 }  // namespace
 
-const Kernels kAvx2 = {"avx2", Needs::kAvx2, split_bf16, merge_bf16, encode_w4, decode_w4, code, decode, count, pack, unpack, hash};
+const Kernels kAvx2 = {"avx2", Needs::kAvx2, split_bf16, merge_bf16, encode_w4, decode_w4, code, decode, count, histogram, pack, unpack, hash, nullptr, nullptr};
 
 }  // namespace zeroulp::codec
 #endif

@@ -1,4 +1,7 @@
 // AVX-512 with VBMI and VBMI2: 64 values at a time.
+#include <algorithm>
+#include <cstring>
+
 #include "codec/kernels.h"
 #include "codec/xxh3.h"
 
@@ -73,12 +76,13 @@ ZU_VBMI void merge_bf16(const std::byte* rest, const uint8_t* symbols, uint32_t 
   for (uint32_t i = 0; i < n; i += 64) merge({_mm512_maskz_loadu_epi8(first(n - i), rest + i), _mm512_loadu_si512(symbols + i)}, raw + 2 * i, first(n - i));
 }
 
-ZU_VBMI uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std::byte* rest, std::byte* codes, uint8_t* left) {
+ZU_VBMI uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std::byte* rest, std::byte* codes, uint8_t* left, Soon& soon) {
+  Soon ahead = soon;
   const Split split;
   const __m512i from = all(begin), fifteen = all(15), weights = _mm512_set1_epi16(0x1001);
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; i += 64) {
-    will_write(rest + i + kNextPayload), will_write(codes + i / 2 + kNextPayload);
+    ask(ahead);
     const __mmask64 valid = first(n - i);
     const Planes p = split(raw + 2 * i, valid);
     _mm512_mask_storeu_epi8(rest + i, valid, p.rest);
@@ -89,15 +93,17 @@ ZU_VBMI uint32_t encode_w4(const std::byte* raw, uint32_t n, uint8_t begin, std:
     _mm512_storeu_si512(left + count, _mm512_maskz_compress_epi8(out, p.symbols));
     count += static_cast<uint32_t>(_mm_popcnt_u64(out));
   }
+  soon = ahead;
   return count;
 }
 
-ZU_VBMI uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32_t n, uint8_t begin, const uint8_t* left, std::byte* raw) {
+ZU_VBMI uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32_t n, uint8_t begin, const uint8_t* left, std::byte* raw, Soon& soon) {
+  Soon ahead = soon;
   const Merge merge;
   const __m512i from = all(begin), fifteen = all(15);
   const uint8_t* const start = left;
   for (uint32_t i = 0; i < n; i += 64) {
-    will_read(rest + i + kNextPayload), will_read(codes + i / 2 + kNextPayload);
+    ask(ahead);
     const __mmask64 valid = first(n - i);
     const __m512i pairs = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(static_cast<__mmask32>(first((n - i + 1) / 2)), codes + i / 2));
     const __m512i c = _mm512_and_si512(_mm512_or_si512(pairs, _mm512_slli_epi16(pairs, 4)), fifteen);
@@ -109,6 +115,7 @@ ZU_VBMI uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32
     }
     merge({_mm512_maskz_loadu_epi8(valid, rest + i), s}, raw + 2 * i, valid);
   }
+  soon = ahead;
   return static_cast<uint32_t>(left - start);
 }
 
@@ -143,6 +150,37 @@ ZU_VBMI uint32_t count(const uint8_t* codes, uint32_t n, uint8_t value) {
   uint32_t found = 0;
   for (uint32_t i = 0; i < n; i += 64) found += static_cast<uint32_t>(_mm_popcnt_u64(_mm512_cmpeq_epi8_mask(_mm512_loadu_si512(codes + i), v) & first(n - i)));
   return found;
+}
+
+ZU_VBMI inline int least_of(__m512i x) {
+  const __m256i y = _mm256_min_epu8(_mm512_castsi512_si256(x), _mm512_extracti64x4_epi64(x, 1));
+  const __m128i z = _mm_min_epu8(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
+  return _mm_extract_epi16(_mm_minpos_epu16(_mm_min_epu8(z, _mm_srli_epi16(z, 8))), 0);
+}
+
+// Most samples have few symbols, near each other: each is compared with all of them. Two at a time, so that a vector is loaded once for both.
+ZU_VBMI void histogram(const uint8_t* symbols, uint32_t n, uint32_t* counts, Soon& soon) {
+  __m512i least = all(255), most = _mm512_setzero_si512();
+  for (uint32_t i = 0; i < n; i += 64) {
+    const __m512i s = _mm512_loadu_si512(symbols + i);
+    least = _mm512_mask_min_epu8(least, first(n - i), least, s);
+    most = _mm512_mask_max_epu8(most, first(n - i), most, s);
+  }
+  const int low = least_of(least), high = 255 - least_of(_mm512_xor_si512(most, all(255)));
+  if (high - low >= 48) return kReference.histogram(symbols, n, counts, soon);
+  std::memset(counts, 0, 256 * sizeof *counts);
+  for (int s = low; s <= high; s += 2) {
+    const __m512i a = all(s), b = all(s + 1);
+    uint64_t of_a = 0, of_b = 0;
+    for (uint32_t i = 0; i < n; i += 64) {
+      const __m512i x = _mm512_loadu_si512(symbols + i);
+      of_a += static_cast<uint64_t>(_mm_popcnt_u64(_mm512_mask_cmpeq_epi8_mask(first(n - i), x, a)));
+      of_b += static_cast<uint64_t>(_mm_popcnt_u64(_mm512_mask_cmpeq_epi8_mask(first(n - i), x, b)));
+    }
+    counts[s] = static_cast<uint32_t>(of_a);
+    if (s + 1 <= high) counts[s + 1] = static_cast<uint32_t>(of_b);
+    for (int i = 0; i < 8; ++i) ask(soon);
+  }
 }
 
 // 64 codes to 8 * bits bytes at the front.
@@ -184,8 +222,9 @@ ZU_VBMI inline __m512i stripe(__m512i sums, const std::byte* data, const std::by
   return _mm512_add_epi64(sums, _mm512_add_epi64(product, _mm512_shuffle_epi32(word, _MM_PERM_BADC)));
 }
 
-ZU_VBMI uint64_t hash(const std::byte* bytes, size_t length) {
+ZU_VBMI uint64_t hash(const std::byte* bytes, size_t length, Soon& soon) {
   if (length <= xxh3::kShort) return XXH3_64bits(bytes, length);
+  Soon ahead = soon;
   static constexpr xxh3::Secret words = xxh3::secret_words();
   const auto* secret = reinterpret_cast<const std::byte*>(words.word);
   alignas(64) uint64_t lanes[8];
@@ -196,7 +235,7 @@ ZU_VBMI uint64_t hash(const std::byte* bytes, size_t length) {
   const std::byte* at = bytes;
   for (uint32_t k = 0; k < xxh3::full_kib(n); ++k) {
     for (uint32_t s = 0; s < 16; ++s, at += xxh3::kStripe) {
-      will_read(at + kNextBlock);
+      if (s % 4 == 0) ask(ahead);
       sums = stripe(sums, at, secret + 8 * s);
     }
     sums = _mm512_ternarylogic_epi64(sums, _mm512_srli_epi64(sums, 47), scramble, 0x96);
@@ -206,12 +245,22 @@ ZU_VBMI uint64_t hash(const std::byte* bytes, size_t length) {
   for (uint32_t s = 0; s < xxh3::loose_stripes(n); ++s, at += xxh3::kStripe) sums = stripe(sums, at, secret + 8 * s);
   sums = stripe(sums, bytes + length - xxh3::kStripe, secret + xxh3::kLastSecret);
   _mm512_store_si512(lanes, sums);
+  soon = ahead;
   return xxh3::finish(lanes, n);
 }
 
+// Whole lines go past the caches; the few bytes before and behind them go as they are.
+ZU_VBMI void copy_out(const std::byte* from, size_t bytes, std::byte* to) {
+  const size_t before = std::min<size_t>(-reinterpret_cast<uintptr_t>(to) % 64, bytes), behind = before + (bytes - before) / 64 * 64;
+  std::memcpy(to, from, before);
+  for (size_t i = before; i < behind; i += 64) _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
+  std::memcpy(to + behind, from + behind, bytes - behind);
+}
+ZU_VBMI void end_copies() { _mm_sfence(); }
+
 }  // namespace
 
-const Kernels kAvx512 = {"avx512_vbmi", Needs::kAvx512Vbmi, split_bf16, merge_bf16, encode_w4, decode_w4, code, decode, count, pack, unpack, hash};
+const Kernels kAvx512 = {"avx512_vbmi", Needs::kAvx512Vbmi, split_bf16, merge_bf16, encode_w4, decode_w4, code, decode, count, histogram, pack, unpack, hash, copy_out, end_copies};
 
 }  // namespace zeroulp::codec
 #endif

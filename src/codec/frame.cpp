@@ -26,6 +26,12 @@ Byte* place(const Pages<Byte>& pages, uint32_t block) {
   return pages.base + (pages.page.empty() ? block : pages.page[block]) * pages.stride;
 }
 
+// Tensors that no cache holds go past the caches where the kernels can.
+constexpr uint64_t kPastCaches = uint64_t{8} << 20;
+bool past_caches(const Kernels& kernels, uint64_t raw_bytes) { return kernels.copy_out != nullptr && raw_bytes >= kPastCaches; }
+
+Soon lines_of(const std::byte* from, size_t bytes) { return {from, static_cast<uint32_t>(bytes / 64)}; }
+
 // One frame in the making. Threads code turns of blocks on their own and then put them down in order, each waiting for the turn before.
 class FrameWriter {
  public:
@@ -38,7 +44,17 @@ class FrameWriter {
     const int threads = pool == nullptr ? 1 : pool->size();
     if (threads == 1 || blocks_ <= kBlocksPerTurn) {
       Scratch scratch(block_values(options_));
-      for (uint32_t b = 0; b < blocks_; ++b) finish(b, code(b, payloads_ + end_, scratch));
+      if (!past_caches(kernels_, raw_bytes_)) {
+        for (uint32_t b = 0; b < blocks_; ++b) finish(b, code(b, payloads_ + end_, scratch));
+        return close();
+      }
+      std::vector<std::byte> coded(round_up16(options_.block_bytes));
+      for (uint32_t b = 0; b < blocks_; ++b) {
+        const Entry e = code(b, coded.data(), scratch);
+        kernels_.copy_out(coded.data(), e.size, payloads_ + end_);
+        finish(b, e);
+      }
+      kernels_.end_copies();
     } else {
       pool->parallel_for(threads, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; ++i) take_turns(static_cast<uint32_t>(i), static_cast<uint32_t>(threads));
@@ -57,8 +73,9 @@ class FrameWriter {
   Entry code(uint32_t block, std::byte* to, Scratch& scratch) {
     const std::byte* raw = place(pages_, block);
     const uint32_t n = values(block);
+    if (block + 1 < blocks_) scratch.soon = lines_of(place(pages_, block + 1), size_t{values(block + 1)} * element_bytes(options_.type));
     Entry e = encode_block(kernels_, {options_.type, options_.table}, options_.level, raw, n, to, scratch);
-    if (options_.hashes) e.hash = kernels_.hash(raw, size_t{n} * element_bytes(options_.type));
+    if (options_.hashes) e.hash = kernels_.hash(raw, size_t{n} * element_bytes(options_.type), scratch.soon);
     return e;
   }
 
@@ -72,6 +89,7 @@ class FrameWriter {
     Scratch scratch(block_values(options_));
     std::vector<std::byte> coded(size_t{kBlocksPerTurn} * round_up16(options_.block_bytes));
     std::array<Entry, kBlocksPerTurn> entries;
+    const bool past = past_caches(kernels_, raw_bytes_);
     const uint32_t turns = (blocks_ + kBlocksPerTurn - 1) / kBlocksPerTurn;
     for (uint32_t turn = thread; turn < turns; turn += threads) {
       const uint32_t first = turn * kBlocksPerTurn, count = std::min(kBlocksPerTurn, blocks_ - first);
@@ -85,8 +103,10 @@ class FrameWriter {
       for (uint32_t i = 0; i < count; ++i) finish(first + i, entries[i]);
       turn_.store(turn + 1);
       turn_.notify_all();
-      std::memcpy(at, coded.data(), bytes);
+      if (past) kernels_.copy_out(coded.data(), bytes, at);
+      else std::memcpy(at, coded.data(), bytes);
     }
+    if (past) kernels_.end_copies();
   }
 
   uint64_t close() {
@@ -148,16 +168,20 @@ template <class Where>
 Status decode_all(const Kernels& kernels, const Frame& frame, const Where& where, std::string_view name, ThreadPool* pool) {
   const uint32_t blocks = frame.header().blocks;
   std::atomic<uint64_t> worst{UINT64_MAX};  // block << 32 | fault
+  const bool past = past_caches(kernels, frame.header().raw_bytes);
   const auto body = [&](int64_t begin, int64_t end, int) {
     Scratch scratch(frame.block_values());
+    std::vector<std::byte> near(past ? frame.header().block_bytes : 0);
     for (int64_t b = begin; b < end; ++b) {
       const uint32_t block = static_cast<uint32_t>(b);
-      const Fault fault = frame.decode(kernels, block, where(block), scratch);
+      const Fault fault = frame.decode(kernels, block, past ? near.data() : where(block), scratch);
+      if (past && fault == Fault::kNone) kernels.copy_out(near.data(), size_t{frame.entries()[block].values} * element_bytes(frame.header().type), where(block));
       if (fault == Fault::kNone) continue;
       const uint64_t mine = uint64_t{block} << 32 | static_cast<uint32_t>(fault);
       for (uint64_t seen = worst.load(); mine < seen && !worst.compare_exchange_weak(seen, mine);) {}
-      return;
+      break;
     }
+    if (past) kernels.end_copies();
   };
   if (pool == nullptr) body(0, blocks, 0);
   else pool->parallel_for(blocks, 1, body);
@@ -259,9 +283,12 @@ Result<Frame> Frame::open(std::span<const std::byte> bytes, std::string_view nam
 Fault Frame::decode(const Kernels& kernels, uint32_t block, std::byte* raw, Scratch& scratch) const {
   ZU_CHECK(block < header_.blocks);
   const Entry& e = entries_[block];
+  if (block + 1 < header_.blocks) scratch.soon = lines_of(payloads_.data() + uint64_t{entries_[block + 1].offset} * kAlign, entries_[block + 1].size);
   const Fault fault = decode_block(kernels, coding(), e, payloads_.data() + uint64_t{e.offset} * kAlign, raw, scratch);
   if (fault != Fault::kNone || (header_.flags & kFlagHashes) == 0) return fault;
-  return kernels.hash(raw, size_t{e.values} * element_bytes(header_.type)) == e.hash ? Fault::kNone : Fault::kBlockHash;
+  const size_t bytes = size_t{e.values} * element_bytes(header_.type);
+  if (kernels.copy_out == nullptr) scratch.soon = lines_of(raw + bytes, bytes);  // where the next block usually goes
+  return kernels.hash(raw, bytes, scratch.soon) == e.hash ? Fault::kNone : Fault::kBlockHash;
 }
 
 Status decode_frame(const Kernels& kernels, const Frame& frame, std::span<std::byte> raw, std::string_view name, ThreadPool* pool) {

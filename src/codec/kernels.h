@@ -24,6 +24,18 @@ struct Window {
   uint8_t hole, hole_width;   // hole_width 0: none
 };
 
+// What a kernel asks memory for while it computes, a line of 64 bytes after every few values: one core waits too long for it otherwise. What is not there is
+// not touched.
+struct Soon {
+  const std::byte* from = nullptr;
+  uint32_t lines = 0;
+};
+inline __attribute__((always_inline)) void ask(Soon& s) {
+  if (s.lines == 0) return;
+  __builtin_prefetch(s.from, 0, 2);
+  s.from += 64, --s.lines;
+}
+
 enum class Needs { kNothing, kAvx2, kAvx512Vbmi };
 // Empty when this processor can run it; otherwise why not.
 std::string why_unavailable(Needs needs, const CpuFeatures& cpu);
@@ -37,24 +49,27 @@ struct Kernels {
   void (*merge_bf16)(const std::byte* rest, const uint8_t* symbols, uint32_t n, std::byte* raw);
   // W4 of BF16 in one pass: split_bf16, code in the window of 15 symbols from `begin` on, and pack; and back. `codes` are strings. Both return
   // how many values are outside the window; the inverse reads so many of `left`, which has n readable bytes.
-  uint32_t (*encode_w4)(const std::byte* raw, uint32_t n, uint8_t begin, std::byte* rest, std::byte* codes, uint8_t* left);
-  uint32_t (*decode_w4)(const std::byte* rest, const std::byte* codes, uint32_t n, uint8_t begin, const uint8_t* left, std::byte* raw);
+  uint32_t (*encode_w4)(const std::byte* raw, uint32_t n, uint8_t begin, std::byte* rest, std::byte* codes, uint8_t* left, Soon&);
+  uint32_t (*decode_w4)(const std::byte* rest, const std::byte* codes, uint32_t n, uint8_t begin, const uint8_t* left, std::byte* raw, Soon&);
   // codes[i] = number in the window, or w.width; what has no number goes to `left` in order. Returns how many.
   uint32_t (*code)(const uint8_t* symbols, uint32_t n, Window w, uint8_t* codes, uint8_t* left);
   // The inverse; `left` must hold as many symbols as there are codes equal to w.width.
   void (*decode)(const uint8_t* codes, uint32_t n, Window w, const uint8_t* left, uint8_t* symbols);
   uint32_t (*count)(const uint8_t* codes, uint32_t n, uint8_t value);
+  // counts[256]: how often each symbol occurs.
+  void (*histogram)(const uint8_t* symbols, uint32_t n, uint32_t* counts, Soon&);
   // Strings of codes of 2, 3 or 4 bits, the first code in the lowest bits; unused bits of the last byte are 0.
   void (*pack)(const uint8_t* codes, uint32_t n, int bits, std::byte* to);
   void (*unpack)(const std::byte* from, uint32_t n, int bits, uint8_t* codes);
-  uint64_t (*hash)(const std::byte* bytes, size_t count);  // XXH3-64, seed 0
+  uint64_t (*hash)(const std::byte* bytes, size_t count, Soon&);  // XXH3-64, seed 0
+  // A copy to memory that is not read soon: past the caches where that can be, so that memory need not be read first. end_copies() before other
+  // threads read it. Null: there is no such way.
+  void (*copy_out)(const std::byte* from, size_t bytes, std::byte* to);
+  void (*end_copies)();
 };
 
-// Where, seen from a value, the next block of 16 KiB has its like, and its W4 payload the value's codes. encode_w4 and decode_w4 ask for the next
-// payload while they work, and hash, which has no other memory to wait for, for the next block: one core's loads wait too long otherwise. What is
-// not there is not touched.
-inline constexpr uint32_t kNextBlock = 16384, kNextPayload = 12352;
-inline __attribute__((always_inline)) void will_read(const std::byte* from) { __builtin_prefetch(from, 0, 3); }
+// Where, seen from a code of W4, the next block of 16 KiB has its like: a kernel whose stores wait for memory asks for that too.
+inline constexpr uint32_t kNextPayload = 12352;
 inline __attribute__((always_inline)) void will_write(const std::byte* to) { __builtin_prefetch(to, 1, 3); }
 
 extern const Kernels kReference;

@@ -82,17 +82,17 @@ bool merge(const Kernels& kernels, const Coding& coding, const std::byte* rest, 
   return true;
 }
 
-uint32_t sample(const Kernels& kernels, const Coding& coding, const std::byte* raw, uint32_t n, uint32_t* histogram) {
+uint32_t sample(const Kernels& kernels, const Coding& coding, const std::byte* raw, uint32_t n, uint32_t* histogram, Soon& soon) {
   const TypeInfo& t = type_info(coding.type);
   const uint32_t period = static_cast<uint32_t>(coding.table.size());
   const uint8_t mod = static_cast<uint8_t>(mask(t.exponent_bits));
-  // Four tables take turns: neighbours are often equal, and the next count of a symbol need not wait for the one before.
-  uint16_t counts[4][256] = {};
+  constexpr uint32_t kRows = kBlockValuesLimit / kRowValues;
+  uint8_t all[(kRows / 8 + 1) * kRowValues + kSlack];
   uint32_t samples = 0;
   for (uint32_t row = 0; row * kRowValues < n; ++row) {
     if (!row_is_sampled(row)) continue;
     const uint32_t first = row * kRowValues, count = std::min(kRowValues, n - first);
-    uint8_t symbols[kRowValues + kSlack];
+    uint8_t* const symbols = all + samples;
     if (t.type == Type::kBF16) {
       std::byte rest[kRowValues + kSlack];
       kernels.split_bf16(raw + 2 * first, count, rest, symbols);
@@ -101,16 +101,9 @@ uint32_t sample(const Kernels& kernels, const Coding& coding, const std::byte* r
     }
     if (period != 0)
       for (uint32_t i = 0; i < count; ++i) symbols[i] = static_cast<uint8_t>((symbols[i] - coding.table[(first + i) % period]) & mod);
-    uint32_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-      uint64_t eight;
-      std::memcpy(&eight, symbols + i, 8);
-      for (int k = 0; k < 8; ++k) ++counts[k % 4][eight >> (8 * k) & 255];
-    }
-    for (; i < count; ++i) ++counts[0][symbols[i]];
     samples += count;
   }
-  for (int s = 0; s < 256; ++s) histogram[s] = uint32_t{counts[0][s]} + counts[1][s] + counts[2][s] + counts[3][s];
+  kernels.histogram(all, samples, histogram, soon);
   return samples;
 }
 

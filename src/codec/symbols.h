@@ -14,7 +14,7 @@ void split(const Kernels& kernels, const Coding& coding, const std::byte* raw, u
 bool merge(const Kernels& kernels, const Coding& coding, const std::byte* rest, uint8_t* symbols, uint32_t n, std::byte* raw, uint8_t* bits);
 
 // Counts the symbols of the sampled rows (choose.h) into histogram[256]; returns how many there are.
-uint32_t sample(const Kernels& kernels, const Coding& coding, const std::byte* raw, uint32_t n, uint32_t* histogram);
+uint32_t sample(const Kernels& kernels, const Coding& coding, const std::byte* raw, uint32_t n, uint32_t* histogram, Soon& soon);
 
 // False if the unused bits of the last byte of a string of n codes are set.
 bool string_ends_clean(const std::byte* string, uint32_t n, int bits);

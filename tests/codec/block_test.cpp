@@ -185,11 +185,31 @@ TEST(Choose, IsTheBestByExhaustiveSearchOverTheSameRule) {
   }
 }
 
+TEST(Sample, HistogramsAreTheReferences) {
+  for (const Kernels* k : kernel_table()) {
+    if (!why_unavailable(k->needs, cpu_features()).empty()) continue;
+    for (const uint32_t n : {0u, 1u, 31u, 32u, 33u, 64u, 100u, 1024u, 8192u, 8448u})
+      for (const int low : {0, 1, 100, 255})
+        for (const int span : {1, 2, 17, 39, 40, 47, 48, 49, 256}) {
+          std::vector<uint8_t> symbols(n + kSlack, 3);
+          const ByteVector random = random_bytes(n, n + static_cast<uint32_t>(span));
+          for (uint32_t i = 0; i < n; ++i) symbols[i] = static_cast<uint8_t>(std::min(255, low + static_cast<int>(random[i]) % span));
+          uint32_t counts[256], want[256] = {};
+          std::fill_n(counts, 256, 77u);
+          for (uint32_t i = 0; i < n; ++i) ++want[symbols[i]];
+          Soon soon;
+          k->histogram(symbols.data(), n, counts, soon);
+          EXPECT_EQ(std::equal(counts, counts + 256, want), true) << k->name << ' ' << n << ' ' << low << ' ' << span;
+        }
+  }
+}
+
 TEST(Sample, TakesOneRowInEight) {
   uint32_t histogram[256];
-  EXPECT_EQ(sample(kReference, {Type::kBF16, {}}, random_bytes(16384, 1).data(), 8192, histogram), 1024u);
-  EXPECT_EQ(sample(kReference, {Type::kBF16, {}}, random_bytes(16384, 1).data(), 100, histogram), 100u);
-  EXPECT_EQ(sample(kReference, {Type::kF32, {}}, random_bytes(262144, 1).data(), 65536, histogram), 8192u);
+  Soon soon;
+  EXPECT_EQ(sample(kReference, {Type::kBF16, {}}, random_bytes(16384, 1).data(), 8192, histogram, soon), 1024u);
+  EXPECT_EQ(sample(kReference, {Type::kBF16, {}}, random_bytes(16384, 1).data(), 100, histogram, soon), 100u);
+  EXPECT_EQ(sample(kReference, {Type::kF32, {}}, random_bytes(262144, 1).data(), 65536, histogram, soon), 8192u);
 }
 
 }  // namespace

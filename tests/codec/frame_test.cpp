@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "codec/samples.h"
@@ -42,6 +43,32 @@ TEST(Frame, BytesAreTheSameForAnyNumberOfThreadsAndAnyKernels) {
       ByteVector back;
       EXPECT_EQ(decode_to(*k, one, back, &pool), "");
       EXPECT_EQ(back, raw);
+    }
+  }
+}
+
+// From 8 MiB on kernels copy past the caches, whole lines of 64 bytes: payloads and values begin anywhere between lines here.
+TEST(Frame, BytesOfLargeTensorsAreTheSameForAnyNumberOfThreadsAndAnyKernels) {
+  FrameOptions o;
+  o.type = Type::kBF16;
+  o.block_bytes = 18432;
+  const ByteVector raw = exponent_data(Type::kBF16, (4 << 20) + 1001, 120, 9, 12, 3);
+  const ByteVector one = frame_of(kReference, o, raw);
+  ByteVector memory(raw.size() + 70);
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    for (const Kernels* k : kernel_table()) {
+      if (!why_unavailable(k->needs, cpu_features()).empty()) continue;
+      EXPECT_EQ(frame_of(*k, o, raw, &pool) == one, true) << k->name << ' ' << threads;
+      for (const size_t shift : {size_t{0}, size_t{2}, size_t{66}}) {
+        std::fill(memory.begin(), memory.end(), std::byte{0x5A});
+        auto frame = Frame::open(one, "frame");
+        ASSERT_TRUE(frame);
+        ASSERT_TRUE(decode_frame(*k, *frame, std::span(memory).subspan(shift, raw.size()), "frame", &pool));
+        EXPECT_EQ(std::equal(raw.begin(), raw.end(), memory.begin() + static_cast<std::ptrdiff_t>(shift)), true) << k->name << ' ' << threads << ' ' << shift;
+        EXPECT_EQ(std::count(memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(shift), std::byte{0x5A}), static_cast<std::ptrdiff_t>(shift));
+        EXPECT_EQ(std::count(memory.end() - static_cast<std::ptrdiff_t>(70 - shift), memory.end(), std::byte{0x5A}), static_cast<std::ptrdiff_t>(70 - shift));
+      }
     }
   }
 }
