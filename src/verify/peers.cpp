@@ -1,6 +1,7 @@
 #include "verify/peers.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,9 +15,6 @@ namespace {
 
 using ops::peers::Linear;
 using ops::peers::Quantiser;
-
-constexpr auto kLinears = std::size(ops::peers::kLinears);
-constexpr auto kQuantisers = std::size(ops::peers::kQuantisers);
 
 class Comparer {
  public:
@@ -33,9 +31,9 @@ class Comparer {
       run({x, l.k, rows, l.k, 8, num::kLinearRange, nullptr, codes.data(), l.k, scales.data(), faults_.data()});
     };
     quantise(kernels_.quant_rows.run, codes_, scales_);
-    for (size_t i = 0; first_of_input && i < kQuantisers; ++i) {
-      quantise(ops::peers::quantiser_of(static_cast<Quantiser>(i)), peer_codes_, peer_scales_);
-      PeerQuantiser& q = out_.quantisers[i];
+    for (PeerQuantiser& q : out_.quantisers) {
+      if (!first_of_input) break;
+      quantise(ops::peers::quantiser_of(q.quantiser), peer_codes_, peer_scales_);
       q.rows += rows;
       q.codes += rows * l.k;
       for (size_t r = 0; r < scales_.size(); ++r) q.scales_differ += num::bits_of(scales_[r]) != num::bits_of(peer_scales_[r]);
@@ -46,9 +44,9 @@ class Comparer {
       run({codes_.data(), l.k, scales_.data(), rows, l.k, 8, l.codes, l.k, l.n, l.scales, l.bias, ops::linear_s8::Output::kBf16, y.data(), l.n});
     };
     compute(kernels_.linear_s8.run, want_);
-    for (size_t i = 0; i < kLinears; ++i) {
-      compute(ops::peers::linear_of(static_cast<Linear>(i)), got_);
-      SpacingHistogram& h = l.bias != nullptr ? out_.linears[i].biased : out_.linears[i].unbiased;
+    for (PeerLinear& peer : out_.linears) {
+      compute(ops::peers::linear_of(peer.linear), got_);
+      SpacingHistogram& h = l.bias != nullptr ? peer.biased : peer.unbiased;
       for (size_t e = 0; e < want_.size(); ++e) h.add(num::ulp_distance_bf16(want_[e], got_[e]));
     }
   }
@@ -122,16 +120,16 @@ Status compare_generations_of(const model::QuantizedModel& model, const PeerPlan
     return generate_with(model, plan, adjust);
   };
   ZU_TRY_ASSIGN(const Tokens want, run({}));
-  for (size_t i = 0; i < study.linears.size(); ++i) {
-    ZU_TRY_ASSIGN(const Tokens got, run([i](ops::Kernels& k) { k.linear_s8.run = ops::peers::linear_of(static_cast<Linear>(i)); }));
-    study.linears[i].generations = compare_tokens(want, got);
+  for (PeerLinear& l : study.linears) {
+    ZU_TRY_ASSIGN(const Tokens got, run([&l](ops::Kernels& k) { k.linear_s8.run = ops::peers::linear_of(l.linear); }));
+    l.generations = compare_tokens(want, got);
   }
-  for (size_t i = 0; i < study.stacks.size(); ++i) {
-    ZU_TRY_ASSIGN(const Tokens got, run([i](ops::Kernels& k) {
-                    k.linear_s8.run = ops::peers::linear_of(kPeerStacks[i].linear);
-                    k.quant_rows.run = ops::peers::quantiser_of(kPeerStacks[i].quantiser);
+  for (PeerStackResult& s : study.stacks) {
+    ZU_TRY_ASSIGN(const Tokens got, run([&s](ops::Kernels& k) {
+                    k.linear_s8.run = ops::peers::linear_of(s.stack->linear);
+                    k.quant_rows.run = ops::peers::quantiser_of(s.stack->quantiser);
                   }));
-    study.stacks[i].generations = compare_tokens(want, got);
+    s.generations = compare_tokens(want, got);
   }
   return {};
 }
@@ -143,9 +141,19 @@ Result<PeerStudy> study_peers(const model::QuantizedModel& model, const PeerPlan
     if (width != 8 && name != "head") return bad_input(fmt::format("{} takes inputs of {} bits; other stacks have 8: quantise with a w8a8 profile", name, width));
   if (model.header().pow2_row_scales) return bad_input("the model's activations have power-of-two scales, which no other stack has: quantise with w8a8-free or w8a8-po2");
   PeerStudy study;
-  for (const ops::peers::Origin& o : ops::peers::kLinears) study.linears.push_back({o.name, {}, {}, {}});
-  for (const ops::peers::Origin& o : ops::peers::kQuantisers) study.quantisers.push_back({o.name});
-  for (const PeerStack& s : kPeerStacks) study.stacks.push_back({s.name, {}});
+  std::vector<std::string_view> names;
+  const auto wanted = [&](std::string_view name) {
+    names.push_back(name);
+    return plan.only.empty() || std::find(plan.only.begin(), plan.only.end(), name) != plan.only.end();
+  };
+  for (size_t i = 0; i < std::size(ops::peers::kLinears); ++i)
+    if (const auto name = ops::peers::kLinears[i].name; wanted(name)) study.linears.push_back({name, static_cast<Linear>(i), {}, {}, {}});
+  for (size_t i = 0; i < std::size(ops::peers::kQuantisers); ++i)
+    if (const auto name = ops::peers::kQuantisers[i].name; wanted(name)) study.quantisers.push_back({name, static_cast<Quantiser>(i)});
+  for (const PeerStack& s : kPeerStacks)
+    if (wanted(s.name)) study.stacks.push_back({s.name, &s, {}});
+  for (const std::string& name : plan.only)
+    if (std::find(names.begin(), names.end(), name) == names.end()) return usage_error(fmt::format("there is no '{}'; there are {}", name, fmt::join(names, "; ")));
   ZU_TRY(compare_inputs(model, plan, study));
   if (!plan.prompts.empty()) ZU_TRY(compare_generations_of(model, plan, study));
   return study;

@@ -36,15 +36,18 @@ struct Generations {
 
 struct PeerLinear {
   std::string_view name;
+  ops::peers::Linear linear;
   SpacingHistogram unbiased, biased;  // bf16 spacings from the contract's output, from the contract's codes
   Generations generations;            // with the contract's quantiser
 };
 struct PeerQuantiser {
   std::string_view name;
+  ops::peers::Quantiser quantiser;
   int64_t rows = 0, scales_differ = 0, codes = 0, codes_differ = 0;
 };
 struct PeerStackResult {
   std::string_view name;
+  const PeerStack* stack = nullptr;
   Generations generations;
 };
 struct PeerStudy {
@@ -58,6 +61,7 @@ struct PeerPlan {
   std::vector<int32_t> tokens;                 // whose linear inputs are compared
   std::vector<std::vector<int32_t>> prompts;   // none: no generations
   int64_t generated = 32;                      // tokens after each
+  std::vector<std::string> only;               // names of linears, quantisers and stacks; none: all of them
   int threads = 1;
   std::function<void(std::string_view step, int64_t done, int64_t total)> progress;
 };

@@ -152,6 +152,23 @@ TEST_F(Peers, TellingInputsTellTheOrdersApart) {
   EXPECT_GT(differ(linear_of(Linear::kVllmTriton), Linear::kSglangPremultiplied, "free", false), 0);
 }
 
+// Rows and channels go several at a time there: parts of a linear are what the whole has.
+TEST_F(Peers, DequantiseFirstOfAPartIsThePartOfTheWhole) {
+  const auto run = [&](int64_t rows, int64_t n) {
+    const std::vector<float> scales = numbers<float>(in_.j["free"]);
+    std::vector<float> y(static_cast<size_t>(rows * n));
+    linear_of(Linear::kDequantiseFirst)({in_.codes.data(), in_.k, in_.row_scales.data(), rows, in_.k, 8, in_.weights.data(), in_.k, n, scales.data(), in_.bias.data(), linear_s8::Output::kF32, y.data(), n});
+    return y;
+  };
+  const std::vector<float> whole = run(in_.rows, in_.n);
+  for (const int64_t rows : {1, 3, 5, 7})
+    for (const int64_t n : {1, 7, 8, 13}) {
+      const std::vector<float> part = run(rows, n);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < n; ++c) EXPECT_EQ(num::bits_of(part[static_cast<size_t>(r * n + c)]), num::bits_of(whole[static_cast<size_t>(r * in_.n + c)])) << rows << ' ' << n;
+    }
+}
+
 TEST_F(Peers, CutlassOrderIsTheContracts) {
   for (const std::string kind : {"free", "po2"})
     for (const bool biased : {false, true}) EXPECT_EQ(differing(in_.run(linear_s8::reference, kind, biased), in_.run(linear_of(Linear::kVllmCutlass), kind, biased)), 0);

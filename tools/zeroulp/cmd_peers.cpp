@@ -19,6 +19,7 @@ namespace {
 struct Options {
   std::string model, text, json;
   int64_t tokens = 64, prompts = 8, prompt_tokens = 24, generate = 32, threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::string> only;
   bool sources = false, force = false;
 };
 
@@ -55,6 +56,7 @@ report::Json to_json(const verify::Generations& g) { return {{"prompts", g.promp
 
 void fill(report::Json& body, const verify::PeerStudy& s) {
   body["inputs"] = s.inputs;
+  for (const char* list : {"linears", "quantisers", "stacks"}) body[list] = report::Json::array();
   for (const verify::PeerLinear& l : s.linears)
     body["linears"].push_back({{"name", l.name}, {"spacings", l.unbiased.count}, {"spacings_biased", l.biased.count}, {"generations", to_json(l.generations)}});
   for (const verify::PeerQuantiser& q : s.quantisers)
@@ -72,6 +74,7 @@ void print_sources() {
 
 Status run(const Options& o) {
   if (o.sources) {
+    if (!o.model.empty()) return usage_error("--sources lists what there is, of no MODEL; leave one of them out");
     print_sources();
     return {};
   }
@@ -89,6 +92,7 @@ Status run(const Options& o) {
   }
   plan.generated = o.generate;
   plan.threads = static_cast<int>(o.threads);
+  plan.only = o.only;
   std::unique_ptr<report::Progress> bar;
   std::string step_at;
   plan.progress = [&](std::string_view step, int64_t done, int64_t total) {
@@ -123,6 +127,7 @@ int cmd_peers(int argc, char** argv) {
   args.option("--prompt-tokens", o.prompt_tokens, "length of each prompt", 1, 4096);
   args.option("--generate", o.generate, "tokens after each prompt", 1, 4096);
   args.option("--threads", o.threads, "threads", 1, 1024);
+  args.option("--only", o.only, "a linear, a quantiser or a stack, by its name in the tables; may be repeated; without it all");
   args.flag("--sources", o.sources, "list the linears and quantisers: repository, commit, place, arithmetic");
   args.output("--json", o.json, "write the findings to this file; - for standard output");
   args.force(o.force, "replace an existing file");

@@ -5,6 +5,11 @@
 
 #include "base/check.h"
 #include "num/fp16.h"
+#include "ops/op.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace zeroulp::ops::peers {
 namespace {
@@ -66,6 +71,50 @@ float llama_q80(const Element& e) {
   return e.bias != nullptr ? sum + *e.bias : sum;
 }
 
+#if defined(__x86_64__)
+// Eight channels of weights [k][8] and up to four rows at a time; each output is its own sum from the first product to the last, as above.
+template <int kRows>
+ZU_TARGET_AVX2 void dequantised_sums(const float* x, const float* weights, int64_t k, float* to) {
+  __m256 sums[kRows];
+  for (__m256& sum : sums) sum = _mm256_setzero_ps();
+  for (int64_t i = 0; i < k; ++i) {
+    const __m256 w = _mm256_loadu_ps(weights + 8 * i);
+    for (int r = 0; r < kRows; ++r) sums[r] = _mm256_fmadd_ps(_mm256_broadcast_ss(x + r * k + i), w, sums[r]);
+  }
+  for (int r = 0; r < kRows; ++r) _mm256_storeu_ps(to + 8 * r, sums[r]);
+}
+#endif
+
+// dequantise_first of all outputs of a linear: [rows, n] before rounding. A thousand million of its products are a minute's work one by one.
+bool all_dequantised(const Args& a, std::vector<float>& values) {
+#if defined(__x86_64__)
+  if (!cpu_features().avx2) return false;
+  const auto k = static_cast<size_t>(a.k);
+  thread_local std::vector<float> x, w;
+  x.resize(static_cast<size_t>(a.rows) * k);
+  w.assign(8 * k, 0.0f);
+  values.resize(static_cast<size_t>(a.rows * a.n));
+  for (int64_t row = 0; row < a.rows; ++row)
+    for (int64_t i = 0; i < a.k; ++i) x[static_cast<size_t>(row * a.k + i)] = num::i2f(int32_t{a.codes[row * a.codes_stride + i]}) * a.row_scales[row];
+  for (int64_t first = 0; first < a.n; first += 8) {
+    const int64_t channels = std::min<int64_t>(8, a.n - first);
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t i = 0; i < a.k; ++i) w[static_cast<size_t>(8 * i + c)] = num::i2f(int32_t{a.weights[(first + c) * a.weights_stride + i]}) * a.channel_scales[first + c];
+    for (int64_t row = 0; row < a.rows;) {
+      float sums[4 * 8];
+      const int64_t rows = a.rows - row >= 4 ? 4 : 1;
+      (rows == 4 ? dequantised_sums<4> : dequantised_sums<1>)(x.data() + row * a.k, w.data(), a.k, sums);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < channels; ++c) values[static_cast<size_t>((row + r) * a.n + first + c)] = sums[8 * r + c];
+      row += rows;
+    }
+  }
+  return true;
+#else
+  return static_cast<void>(a), static_cast<void>(values), false;
+#endif
+}
+
 // Exact sums by the fastest kernel; those that add in blocks take their own.
 template <float (*kValue)(const Element&), bool kNeedsSum>
 void run_linear(const Args& a) {
@@ -82,12 +131,14 @@ void run_linear(const Args& a) {
     exact.y_stride = a.n;
     run_linear<kValue, kNeedsSum>(exact);
   }
+  thread_local std::vector<float> dequantised;
+  const bool at_once = kValue == dequantise_first && all_dequantised(a, dequantised);
   for (int64_t row = 0; row < a.rows; ++row)
     for (int64_t c = 0; c < a.n; ++c) {
       const float bias = a.bias != nullptr ? in_bf16(a.bias[c]) : 0;
       const Element e{a.codes + row * a.codes_stride, a.weights + c * a.weights_stride, a.k, kNeedsSum ? sums[static_cast<size_t>(row * a.n + c)] : 0, a.row_scales[row],
                       a.channel_scales[c], a.bias != nullptr ? &bias : nullptr};
-      const float value = kValue(e);
+      const float value = at_once ? biased_in_bf16(e, dequantised[static_cast<size_t>(row * a.n + c)]) : kValue(e);
       const int64_t at = row * a.y_stride + c;
       if (a.output == linear_s8::Output::kBf16)
         static_cast<uint16_t*>(a.y)[at] = float_to_bf16(value);
