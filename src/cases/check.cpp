@@ -140,6 +140,8 @@ class Checker {
       return {};
     }
     const Case& given = pair->given;
+    if (own == nullptr && given.kind != Kind::kCaptured)
+      return bad_input(fmt::format("{}: case {} is {}, in a header of captured cases: the header was changed", source_.name(), given.index, kind_name(given.kind)));
     if (own != nullptr && pair->payload != encode_case(*own))
       return bad_input(fmt::format("{}: case {} did not come back as it was emitted: {}", source_.name(), own->index, first_change(*own, given)));
     if (pair->answer.index != given.index)

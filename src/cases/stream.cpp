@@ -298,6 +298,7 @@ Result<StreamReader> StreamReader::open(ReadFn read, std::string name) {
   }
   const bool captured = std::find(r.header_.kinds.begin(), r.header_.kinds.end(), Kind::kCaptured) != r.header_.kinds.end();
   if (r.header_.kinds.empty() || (captured && r.header_.kinds.size() > 1)) return fields.error("kinds", "must name one at least, and captured alone");
+  if (captured == r.header_.model.empty()) return fields.error("model", captured ? "must be the identity of the model that the cases were captured from" : "is for captured cases");
   return r;
 }
 

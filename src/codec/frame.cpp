@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 
 namespace zeroulp::codec {
 namespace {
@@ -40,16 +41,16 @@ class FrameWriter {
       : kernels_(kernels), options_(options), pages_(pages), raw_bytes_(raw_bytes), blocks_(blocks), to_(to.data()),
         period_(static_cast<uint32_t>(options.table.size())), payloads_(to_ + payload_offset(period_, blocks)) {}
 
-  uint64_t run(ThreadPool* pool) {
+  Result<uint64_t> run(ThreadPool* pool) {
     const int threads = pool == nullptr ? 1 : pool->size();
     if (threads == 1 || blocks_ <= kBlocksPerTurn) {
       Scratch scratch(block_values(options_));
       if (!past_caches(kernels_, raw_bytes_)) {
-        for (uint32_t b = 0; b < blocks_; ++b) finish(b, code(b, payloads_ + end_, scratch));
+        for (uint32_t b = 0; b < blocks_ && !interrupt_requested(); ++b) finish(b, code(b, payloads_ + end_, scratch));
         return close();
       }
       std::vector<std::byte> coded(round_up16(options_.block_bytes));
-      for (uint32_t b = 0; b < blocks_; ++b) {
+      for (uint32_t b = 0; b < blocks_ && !interrupt_requested(); ++b) {
         const Entry e = code(b, coded.data(), scratch);
         kernels_.copy_out(coded.data(), e.size, payloads_ + end_);
         finish(b, e);
@@ -94,7 +95,7 @@ class FrameWriter {
     for (uint32_t turn = thread; turn < turns; turn += threads) {
       const uint32_t first = turn * kBlocksPerTurn, count = std::min(kBlocksPerTurn, blocks_ - first);
       size_t bytes = 0;
-      for (uint32_t i = 0; i < count; ++i) {
+      for (uint32_t i = 0; i < count && !interrupt_requested(); ++i) {
         entries[i] = code(first + i, coded.data() + bytes, scratch);
         bytes += entries[i].size;
       }
@@ -109,7 +110,8 @@ class FrameWriter {
     if (past) kernels_.end_copies();
   }
 
-  uint64_t close() {
+  Result<uint64_t> close() {
+    if (interrupt_requested()) return interrupted();
     Header h = header_of(options_, raw_bytes_, blocks_, !pages_.valid.empty());
     h.payload_bytes = end_;
     store_header(h, to_);
@@ -172,7 +174,7 @@ Status decode_all(const Kernels& kernels, const Frame& frame, const Where& where
   const auto body = [&](int64_t begin, int64_t end, int) {
     Scratch scratch(frame.block_values());
     std::vector<std::byte> near(past ? frame.header().block_bytes : 0);
-    for (int64_t b = begin; b < end; ++b) {
+    for (int64_t b = begin; b < end && !interrupt_requested(); ++b) {
       const uint32_t block = static_cast<uint32_t>(b);
       const Fault fault = frame.decode(kernels, block, past ? near.data() : where(block), scratch);
       if (past && fault == Fault::kNone) kernels.copy_out(near.data(), size_t{frame.entries()[block].values} * element_bytes(frame.header().type), where(block));
@@ -185,6 +187,7 @@ Status decode_all(const Kernels& kernels, const Frame& frame, const Where& where
   };
   if (pool == nullptr) body(0, blocks, 0);
   else pool->parallel_for(blocks, 1, body);
+  if (interrupt_requested()) return interrupted();
   if (const uint64_t w = worst.load(); w != UINT64_MAX) return fault_error(name, static_cast<Fault>(w & UINT32_MAX), static_cast<uint32_t>(w >> 32), true);
   return {};
 }

@@ -37,9 +37,11 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
-    const std::string what = e.what();
-    const size_t colon = what.find(": ");
-    return fail(fmt::format("byte {}: {}", position, colon == std::string::npos ? what : what.substr(colon + 2)));
+    // "[json.exception.NAME.NUMBER] ", of a syntax error "parse error at PLACE: " too, stands before what a reader can use.
+    std::string what = e.what();
+    what.erase(0, what.starts_with('[') ? what.find("] ") + 2 : 0);
+    if (const size_t colon = what.find(": "); what.starts_with("parse error") && colon != std::string::npos) what.erase(0, colon + 2);
+    return fail(fmt::format("byte {}: {}", position, what));
   }
 
   Json root;

@@ -256,10 +256,11 @@ Result<CheckpointDiff> diff_checkpoints(const fs::path& path_a, const fs::path& 
 using Sequences = std::map<int64_t, std::map<int64_t, num::Digest>>;  // [sequence][position]
 
 // A run log; one without a workload for JSON, which holds digests alone.
-Result<RunLog> read_any_log(const fs::path& path) {
+Result<RunLog> read_any_log(const fs::path& path, const std::optional<std::string>& key) {
   constexpr uint64_t kMaxLog = 4ull << 30;
   ZU_TRY_ASSIGN(const std::string text, read_text_file(path, kMaxLog));
-  if (path.extension() == ".zlog" || looks_like_run_log(text)) return decode_unsealed(text, path.string());
+  if (path.extension() == ".zlog" || looks_like_run_log(text)) return decode_run_log(text, key, path.string());
+  if (key) return bad_input(fmt::format("{}: is a digest log, which has no seal; --key is for run logs", path.string()));
   ZU_TRY_ASSIGN(const io::Json json, io::parse_json(text, path.string()));
   RunLog run;
   if (json.is_object() && json.contains("model") && json["model"].is_object()) {
@@ -307,9 +308,9 @@ std::string sampling_text(const ops::sample::Settings& s) {
   return fmt::format("temperature {}, top-k {}, top-p {}, seed {}", s.temperature, s.top_k, s.top_p, s.seed);
 }
 
-Result<DigestLogDiff> diff_digest_logs(const fs::path& path_a, const fs::path& path_b) {
-  ZU_TRY_ASSIGN(const RunLog log_a, read_any_log(path_a));
-  ZU_TRY_ASSIGN(const RunLog log_b, read_any_log(path_b));
+Result<DigestLogDiff> diff_digest_logs(const fs::path& path_a, const fs::path& path_b, const std::optional<std::string>& key) {
+  ZU_TRY_ASSIGN(const RunLog log_a, read_any_log(path_a, key));
+  ZU_TRY_ASSIGN(const RunLog log_b, read_any_log(path_b, key));
   Sequences a = by_sequence(log_a.log), b = by_sequence(log_b.log);
   std::set<int64_t> sequences;
   for (const auto& log : {&a, &b})
@@ -363,16 +364,17 @@ int64_t DigestLogDiff::compared() const {
   return n;
 }
 
-Result<Diff> diff_paths(const fs::path& a, const fs::path& b, const DiffProgress& progress, bool common) {
+Result<Diff> diff_paths(const fs::path& a, const fs::path& b, const DiffProgress& progress, bool common, const std::optional<std::string>& key) {
   Diff out;
   if (is_digest_log(a) != is_digest_log(b))
     return bad_input(
         fmt::format("{} and {} are of different kinds: compare two checkpoints or two digest logs", a.string(), b.string()));
   if (is_digest_log(a)) {
     out.kind = DiffKind::kDigestLogs;
-    ZU_TRY_ASSIGN(out.digests, diff_digest_logs(a, b));
+    ZU_TRY_ASSIGN(out.digests, diff_digest_logs(a, b, key));
     out.digests.common = common;
   } else {
+    if (key) return usage_error("--key is for run logs: checkpoints have no seal");
     if (common) return usage_error("--common is for digest logs: of two checkpoints every tensor is compared");
     ZU_TRY_ASSIGN(out.checkpoints, diff_checkpoints(a, b, progress));
   }

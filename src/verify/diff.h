@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,7 +87,8 @@ struct Diff {
 using DiffProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 // Folders with safetensors, safetensors files (one of each may be compared), or digest logs: run logs (.zlog), or JSON with an
-// array, alone or under "digests", of {sequence, position, xxh3}. `common`: of digest logs only the positions that both have decide.
-Result<Diff> diff_paths(const std::filesystem::path& a, const std::filesystem::path& b, const DiffProgress& progress = {}, bool common = false);
+// array, alone or under "digests", of {sequence, position, xxh3}. `common`: of digest logs only the positions that both have decide. `key`: that both run logs were sealed with.
+Result<Diff> diff_paths(const std::filesystem::path& a, const std::filesystem::path& b, const DiffProgress& progress = {}, bool common = false,
+                        const std::optional<std::string>& key = {});
 
 }  // namespace zeroulp::verify

@@ -199,12 +199,4 @@ Result<RunLog> decode_run_log(std::string_view bytes, const std::optional<std::s
   return decode(frame, name);
 }
 
-Result<RunLog> decode_unsealed(std::string_view bytes, const std::string& name) {
-  ZU_TRY_ASSIGN(const Frame frame, read_frame(bytes, name));
-  const std::string_view sealed = bytes.substr(0, bytes.size() - kSeal);
-  if ((frame.flags & kKeyed) == 0 && num::sha256(sealed) != bytes.substr(sealed.size()))
-    return bad_input(fmt::format("{}: its seal does not fit: the log was changed or cut off", name));
-  return decode(frame, name);
-}
-
 }  // namespace zeroulp::verify

@@ -31,8 +31,6 @@ std::string encode_run_log(const RunLog& log, const std::optional<std::string>& 
 // Refuses what is not whole, not sealed by this key, or sealed with a key when none is given (and the reverse). `name` opens error lines.
 Result<RunLog> decode_run_log(std::string_view bytes, const std::optional<std::string>& key, const std::string& name);
 
-// The same without a look at the seal's key: for comparing two logs, which claims nothing about who wrote them.
-Result<RunLog> decode_unsealed(std::string_view bytes, const std::string& name);
 // Whether the bytes begin as a run log does.
 bool looks_like_run_log(std::string_view bytes);
 

@@ -147,6 +147,8 @@ TEST(Check, CapturedInputsOutsideTheRangesAreRefused) {
   const auto untouched = check_stream(reading(captured("attention", [](Case&) {})), "pipe");
   ASSERT_TRUE(untouched) << untouched.error().text;
   EXPECT_EQ(untouched->wrong, 0);
+  // A header of captured cases over others would turn off that these must come back unchanged.
+  expect_refused(captured("argmax", [](Case& c) { c.kind = Kind::kHard; }), "is hard, in a header of captured cases");
   expect_refused(captured("linear_s8", [](Case& c) { c.inputs[2].as<int8_t>()[0] = -128; }), "weights: element 0 is -128");
   expect_refused(captured("linear_s8", [](Case& c) { c.attributes[0].value = int64_t{9}; }), "width: is 9");
   expect_refused(captured("attention", [](Case& c) { c.attributes[1].value = int64_t{-1}; }), "first_position: is -1");

@@ -27,7 +27,19 @@ done
 wants 0 "^HOLDS: .*" "$zeroulp" verify "$work/model" --replay "$work/keyed.zlog" --key "$work/key" --kernel reference --json "$work/r.json"
 grep -q '"sealed_with_key": true' "$work/r.json"
 # What the same command wrote twice differs in nothing but its time, and the two logs are equal to diff.
-wants 0 "Equal: 8 sequences" "$zeroulp" diff "$work/plain.zlog" "$work/keyed.zlog"
+cp "$work/plain.zlog" "$work/again.zlog"
+wants 0 "sealed by its hash" "$zeroulp" verify "$work/model" --record "$work/again.zlog" --force --kernel reference --decode 6
+wants 0 "Equal: 8 sequences" "$zeroulp" diff "$work/plain.zlog" "$work/again.zlog"
+# A seal that nobody looked at is no seal: diff wants the key too.
+wants 3 "is sealed with a key; give --key" "$zeroulp" diff "$work/keyed.zlog" "$work/keyed.zlog"
+wants 3 "is not sealed with a key" "$zeroulp" diff "$work/keyed.zlog" "$work/plain.zlog" --key "$work/key"
+wants 3 "or the key is another" "$zeroulp" diff "$work/keyed.zlog" "$work/keyed.zlog" --key "$work/wrong"
+wants 0 "Equal: 8 sequences" "$zeroulp" diff "$work/keyed.zlog" "$work/keyed.zlog" --key "$work/key"
+wants 2 "checkpoints have no seal" "$zeroulp" diff "$work/model" "$work/model" --key "$work/key"
+head -c 4000 "$work/keyed.zlog" >"$work/forged.zlog"
+printf 'x' >>"$work/forged.zlog"
+tail -c +4002 "$work/keyed.zlog" >>"$work/forged.zlog"
+wants 3 "its seal does not fit" "$zeroulp" diff "$work/keyed.zlog" "$work/forged.zlog" --key "$work/key"
 wants 1 "first divergence: sequence" "$zeroulp" diff "$work/plain.zlog" "$work/drawn.zlog"
 # Cut inside its first word, or empty, a log is still called one.
 for bytes in 0 5; do

@@ -49,6 +49,9 @@ def options_without_effect(model, text, out):
     expect(2, "exactly one of --prompt, --file, --batch", "run", model, "--prompt", "x", "--file", text)
     expect(2, "--force has no effect", "run", model, "--prompt", "x", "--force")
     expect(2, "--force has no effect", "run", model, "--prompt", "x", "--json", "-", "--force")
+    expect(2, "MODEL has no effect with --sources", "peers", "--sources", model)
+    expect(2, "--json has no effect with --sources", "peers", "--sources", "--json", out)
+    expect(2, "STREAM has no effect with --cases", "cases", "check", text, "--cases", text, "--answers", text)
     expect(2, "--text has no effect with --workload", "digest", model, "--workload", "w.json", "--text", text)
     expect(2, "--decode has no effect with --workload", "digest", model, "--workload", "w.json", "--decode", 3)
     expect(2, "--text has no effect without a model folder", "digest", "seeded:llama", "--text", text)
@@ -325,16 +328,17 @@ def killed(model, folder):
     print(f"killed 12 times, the log was there {there} times")
 
 
-def interrupted(*arguments, after, within):
-    """Ctrl-C ends the program soon, with 130 and one line."""
-    process = subprocess.Popen([ZEROULP, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def interrupted(*arguments, after, within, stdin=subprocess.DEVNULL):
+    """Ctrl-C ends the program soon, with 130 and one line. stdin=subprocess.PIPE: while it waits for input that does not come."""
+    process = subprocess.Popen([ZEROULP, *map(str, arguments)], stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     time.sleep(after)
     if process.poll() is not None:
         failures.append(f"{arguments[0]}: ended by itself before it could be interrupted")
         return
     sent = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    process.wait(timeout=120)
+    errors = process.stderr.read()
     if process.returncode != 130 or len(errors.strip().splitlines()) != 1:
         failures.append(f"{arguments[0]}: Ctrl-C gives {process.returncode}: {errors}")
     if time.monotonic() - sent > within:
@@ -379,6 +383,12 @@ def main():
         full_disk(model, folder)
         killed(model, folder)
         interrupted("doctor", "--conformance", after=1.0, within=60)
+        interrupted("bench", "codec", "--mib", 256, after=2.0, within=60)
+        for waiting in (("cases", "check"), ("cases", "answer"), ("run", model, "--file", "-")):
+            interrupted(*waiting, after=1.0, within=30, stdin=subprocess.PIPE)
+        os.mkfifo(folder / "pipe")
+        interrupted("cases", "check", folder / "pipe", after=1.0, within=30)
+        (folder / "pipe").unlink()
         under_mpi(model)
         left = [p.name for p in folder.iterdir() if ".tmp-" in p.name or "partial" in p.name]
         if left:

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "engine/mpi_exchange.h"
 
@@ -204,8 +205,9 @@ int Args::parse(int argc, char** argv) {
 void say(const std::string& line) { std::fputs((on_one_line(line) + "\n").c_str(), stderr); }
 void tell(const std::string& line) { fmt::print("{}\n", on_one_line(line)); }
 
-int fail(const std::string& verb, const Error& error) {
+int fail(const std::string& verb, const Error& what) {
   std::fflush(stdout);
+  const Error error = interrupt_requested() ? interrupted() : what;  // a call that the signal cut short fails with words of its own
   if (engine::launch_rank() == 0)
     say(fmt::format("zeroulp {}: {}", verb, error.text));
   else

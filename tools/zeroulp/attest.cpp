@@ -16,16 +16,17 @@
 #include "verify/verify.h"
 
 namespace zeroulp::cli {
-namespace {
-
-constexpr uint64_t kMaxLog = 4ull << 30, kMaxKey = 4096;
 
 Result<std::optional<std::string>> read_key(const std::string& file) {
   if (file.empty()) return std::optional<std::string>();
-  ZU_TRY_ASSIGN(std::string key, read_text_file(file, kMaxKey));
+  ZU_TRY_ASSIGN(std::string key, read_text_file(file, 4096));
   if (key.size() < 16) return bad_input(fmt::format("{}: a key of {} bytes; 16 at least, 32 random ones for choice", file, key.size()));
   return std::optional<std::string>(std::move(key));
 }
+
+namespace {
+
+constexpr uint64_t kMaxLog = 4ull << 30;
 
 Result<verify::RunConfig> config_of(const AttestOptions& o) {
   verify::RunConfig config{.kernel = o.kernel, .threads = static_cast<int>(o.threads)};

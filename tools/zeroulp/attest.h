@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -17,6 +18,9 @@ struct AttestOptions {
   bool force = false;
   engine::Plant plant = engine::Plant::kNone;
 };
+
+// The secret in a file, of 16 bytes or more; none for no file.
+Result<std::optional<std::string>> read_key(const std::string& file);
 
 // Runs prompts of the text and writes the log.
 Result<int> record_run(const AttestOptions& options);

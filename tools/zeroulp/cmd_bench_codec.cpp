@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "args.h"
+#include "base/interrupt.h"
 #include "codec/packed.h"
 #include "codec/sample_data.h"
 #include "report/json.h"
@@ -29,13 +30,13 @@ struct Options {
 double median_seconds(int64_t repeats, const auto& work) {
   std::vector<double> seconds;
   work();
-  for (int64_t i = 0; i < repeats; ++i) {
+  for (int64_t i = 0; i < repeats && !interrupt_requested(); ++i) {
     const auto begin = std::chrono::steady_clock::now();
     work();
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+  return seconds.empty() ? 0 : seconds[seconds.size() / 2];
 }
 
 // The BF16 tensors of the file, or Gaussian values, over and over.
@@ -67,6 +68,7 @@ Status measure(const Options& o, Level level, std::span<const std::byte> raw, Th
     const double copied = median_seconds(o.repeats, [&] {
       pool.parallel_for(static_cast<int64_t>(raw.size()), 4096, [&](int64_t begin, int64_t end, int) { std::memcpy(back.data() + begin, raw.data() + begin, static_cast<size_t>(end - begin)); });
     });
+    if (interrupt_requested()) return interrupted();
     Result<uint64_t> used = uint64_t{0};
     const double encode = median_seconds(repeats, [&] { used = codec::encode_frame(*k, frame, raw, coded, &pool); });
     ZU_TRY_ASSIGN(const uint64_t bytes, std::move(used));

@@ -263,6 +263,7 @@ int cmd_check(int argc, char** argv) {
   args.force(o.force, "replace an existing file");
   args.needs({"--cases"}, "--answers");
   args.needs({"--answers"}, "--cases");
+  args.excludes({"STREAM"}, {"--cases"});
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   const Result<int> code = run_check(o);
   return code ? *code : fail("cases check", code.error());

@@ -74,7 +74,6 @@ void print_sources() {
 
 Status run(const Options& o) {
   if (o.sources) {
-    if (!o.model.empty()) return usage_error("--sources lists what there is, of no MODEL; leave one of them out");
     print_sources();
     return {};
   }
@@ -131,6 +130,7 @@ int cmd_peers(int argc, char** argv) {
   args.flag("--sources", o.sources, "list the linears and quantisers: repository, commit, place, arithmetic");
   args.output("--json", o.json, "write the findings to this file; - for standard output");
   args.force(o.force, "replace an existing file");
+  args.excludes({"MODEL", "--text", "--tokens", "--prompts", "--prompt-tokens", "--generate", "--threads", "--only", "--json"}, {"--sources"});
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   const Status status = run(o);
   return status ? 0 : fail("peers", status.error());
