@@ -49,6 +49,8 @@ def options_without_effect(model, text, out):
     expect(2, "exactly one of --prompt, --file, --batch", "run", model, "--prompt", "x", "--file", text)
     expect(2, "--force has no effect", "run", model, "--prompt", "x", "--force")
     expect(2, "--force has no effect", "run", model, "--prompt", "x", "--json", "-", "--force")
+    for arguments in (("diff", text, text, "--html", "-"), ("cases", "emit", "argmax", "--format", "safetensors", "-o", "-"), ("run", model, "--prompt", "x", "--save-kv", "-")):
+        expect(2, "does not go to standard output", *arguments)
     expect(2, "MODEL has no effect with --sources", "peers", "--sources", model)
     expect(2, "--json has no effect with --sources", "peers", "--sources", "--json", out)
     expect(2, "STREAM has no effect with --cases", "cases", "check", text, "--cases", text, "--answers", text)

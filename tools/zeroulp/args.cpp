@@ -83,8 +83,10 @@ Status Args::Impl::check_paths() const {
     const std::string& path = *o.value;
     if (!seen.insert(std::filesystem::path(path).lexically_normal()).second)
       return usage_error(fmt::format("{} and another output are both '{}'; give them different names", o.name, path));
-    replaceable |= o.is_folder() || path != "-";
-    if (path == "-" && !o.is_folder()) continue;
+    const bool streams = o.name == "--json" || o.name == "--record";
+    if (path == "-" && !streams) return usage_error(fmt::format("{} does not go to standard output; give a name (./- for one called -)", o.name));
+    replaceable |= path != "-";
+    if (path == "-") continue;
     for (const Path& i : inputs)
       if (force && i.name != o.name && given(i.name) && would_replace_input(path, *i.value))
         return usage_error(fmt::format("{}: writing there would replace what {} ({}) is; give another name", path, i.name, *i.value));

@@ -30,7 +30,7 @@ class Args {
   void flag(const std::string& name, bool& value, const std::string& help);
   // A file or folder that the verb reads: an empty name is refused.
   void input(const std::string& name, std::string& value, const std::string& help);
-  // A file ("-": standard output) or folder that the verb writes at its end. parse() refuses one that could not be written then: an empty
+  // A file ("-": standard output, for --json and --record) or folder that the verb writes at its end. parse() refuses one that could not be written then: an empty
   // name, one that exists (unless --force is given), a folder that is not there or not writable, two outputs of one name.
   void output(const std::string& name, std::string& value, const std::string& help);
   void output_folder(const std::string& name, std::string& value, const std::string& help);
