@@ -15,7 +15,7 @@ namespace {
 // Builds the tree, and stops at the first duplicate key or at too deep a nesting.
 class StrictBuilder : public nlohmann::json_sax<Json> {
  public:
-  explicit StrictBuilder(int max_depth) : max_depth_(max_depth) {}
+  StrictBuilder(int max_depth, size_t bytes) : max_depth_(max_depth), bytes_(bytes) {}
 
   bool null() override { return put(nullptr); }
   bool boolean(bool v) override { return put(v); }
@@ -36,7 +36,9 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::detail::exception& e) override {
+    if (position > bytes_) return fail(fmt::format("the text ends at byte {}, before the JSON does", bytes_));
+    if (dynamic_cast<const Json::out_of_range*>(&e) != nullptr) return fail(fmt::format("byte {}: the number {} is beyond binary64", position, in_quotes(token)));
     // "[json.exception.NAME.NUMBER] ", of a syntax error "parse error at PLACE: " too, stands before what a reader can use.
     std::string what = e.what();
     what.erase(0, what.starts_with('[') ? what.find("] ") + 2 : 0);
@@ -79,6 +81,7 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   }
 
   const int max_depth_;
+  const size_t bytes_;
   std::vector<Json*> stack_;
   Json* slot_ = nullptr;
 };
@@ -90,7 +93,8 @@ Result<Json> parse_json(std::string_view text, std::string_view name, const Json
     return bad_input(fmt::format("{}: {} bytes of JSON, more than the limit of {}", name, text.size(), limits.max_bytes));
   // The parser takes a zero byte for the end of the text, whatever stands behind it.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) return bad_input(fmt::format("{}: byte {} is zero, which is not JSON", name, zero + 1));
-  StrictBuilder builder(limits.max_depth);
+  if (text.empty()) return bad_input(fmt::format("{}: is empty (not a byte of JSON)", name));
+  StrictBuilder builder(limits.max_depth, text.size());
   if (!Json::sax_parse(text.begin(), text.end(), &builder)) return bad_input(fmt::format("{}: {}", name, builder.error));
   return std::move(builder.root);
 }

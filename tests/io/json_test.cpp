@@ -23,6 +23,15 @@ TEST(Json, MalformedTextNamesTheByte) {
     EXPECT_NE(error_of(text).find("byte"), std::string::npos) << text << " gave: " << error_of(text);
 }
 
+TEST(Json, ACutOffTextAndANumberThatDoesNotFitAreNamedAsSuch) {
+  const std::string whole = R"({"a": [1.5, true, "x"]})";
+  EXPECT_EQ(error_of(whole), "");
+  for (size_t bytes = 1; bytes < whole.size(); ++bytes)
+    EXPECT_EQ(error_of(whole.substr(0, bytes)), "t: the text ends at byte " + std::to_string(bytes) + ", before the JSON does");
+  EXPECT_EQ(error_of(R"({"a": 1e999})"), "t: byte 11: the number \"1e999\" is beyond binary64");
+  EXPECT_EQ(error_of(""), "t: is empty (not a byte of JSON)");
+}
+
 TEST(Json, NothingMayHideBehindAZeroByte) {
   using namespace std::string_view_literals;
   for (const std::string_view text : {"{}\0"sv, "{}\0{\"a\":1}"sv, "\0{}"sv, "[1,\0 2]"sv, "\"a\0b\""sv})
