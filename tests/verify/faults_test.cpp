@@ -94,6 +94,17 @@ class FaultStudy : public testing::Test {
     r.only = std::move(only);
     return run_study(r, {});
   }
+  std::string text_of(const std::string& name) const {
+    std::ifstream file(folder_ / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // The line of a refusal for bad input.
+  std::string refusal(const std::vector<std::string>& only) {
+    const auto study = run(only);
+    if (study) return "taken";
+    EXPECT_EQ(study.error().code, ExitCode::kBadInput);
+    return study.error().text;
+  }
 
   fs::path folder_;
   std::vector<int32_t> tokens_;
@@ -124,8 +135,7 @@ TEST_F(FaultStudy, GatesSeeWhatTheyShould) {
 }
 
 TEST_F(FaultStudy, TextIsNotAskedWhenOutputsAreEnough) {
-  effort_ = StudyEffort::outputs_only();
-  effort_.captured = 140;
+  effort_ = StudyEffort::tiny().outputs_only();
   const auto study = run({"truncated"});
   ASSERT_TRUE(study) << study.error().text;
   EXPECT_EQ(study->results[0].measured, "xx......--");
@@ -153,18 +163,124 @@ TEST_F(FaultStudy, RefusesAFolderOfOtherRuns) {
   EXPECT_NE(other.error().text.find("baseline.json"), std::string::npos);
 }
 
-TEST_F(FaultStudy, RefusesUnknownNamesAndBrokenFiles) {
+TEST_F(FaultStudy, RefusesUnknownNames) {
   const auto unknown = run({"no-such-fault"});
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ExitCode::kUsage);
+}
+
+TEST_F(FaultStudy, TheFileOfAnotherFaultIsNotTaken) {
   ASSERT_TRUE(run({"truncated"}));
-  nlohmann::json json = nlohmann::json::parse(std::ifstream(folder_ / "truncated.json"));
-  json["measured"] = "xx";
-  std::ofstream(folder_ / "truncated.json") << json.dump();
-  const auto broken = run({"truncated"});
-  ASSERT_FALSE(broken);
-  EXPECT_EQ(broken.error().code, ExitCode::kBadInput);
-  EXPECT_NE(broken.error().text.find("truncated.json"), std::string::npos);
+  fs::copy_file(folder_ / "truncated.json", folder_ / "half-away.json");
+  const fs::path file = folder_ / "half-away.json";
+  EXPECT_EQ(refusal({"half-away"}), file.string() + ": is of another fault, \"truncated\"; remove it, and half-away is run again");
+  fs::remove(file);
+  EXPECT_TRUE(run({"half-away"}));
+}
+
+// What a full disk or a killed copy leaves.
+TEST_F(FaultStudy, EmptyAndCutOffFilesAreNamedAsDamaged) {
+  ASSERT_TRUE(run({"truncated"}));
+  for (const char* name : {"truncated.json", "baseline.json"}) {
+    const std::string whole = text_of(name), file = (folder_ / name).string();
+    const auto becomes = [&](const std::string& text, const std::string& why) {
+      std::ofstream(folder_ / name) << text;
+      EXPECT_EQ(refusal({"truncated"}), file + ": damaged (" + why + "); remove it, and it is run again");
+    };
+    becomes("", "is empty (not a byte of JSON)");
+    becomes("null", "null is not a JSON object");
+    becomes("[]", "[] is not a JSON object");
+    becomes("{}", "schema: is missing");
+    for (const size_t bytes : {size_t{1}, size_t{40}, whole.size() / 2, whole.size() - 3}) {
+      const std::string cut = whole.substr(0, bytes);
+      becomes(cut, "the text ends at byte " + std::to_string(bytes) + ", before the JSON does");
+    }
+    std::ofstream(folder_ / name) << whole;
+    EXPECT_TRUE(run({"truncated"})) << name;
+  }
+}
+
+// Every value of a result replaced by others that cannot stand there. What is free text, or for people alone, may be any string or number.
+TEST_F(FaultStudy, ValuesThatNobodyMeasuredAreRefused) {
+  ASSERT_TRUE(run({"truncated", "argmax-last"}));
+  int refused = 0;
+  for (const std::string name : {"truncated", "argmax-last", "baseline"}) {
+    const nlohmann::json whole = nlohmann::json::parse(text_of(name + ".json"));
+    const nlohmann::json flat = whole.flatten();
+    for (const auto& [pointer, value] : flat.items()) {
+      if (pointer.starts_with("/volatile")) continue;
+      std::vector<nlohmann::json> wrong = {nullptr, nlohmann::json::array(), nlohmann::json::object(), true};
+      if (value.is_number())
+        wrong.insert(wrong.end(), {"1", -2, -1e300});
+      else
+        wrong.push_back(7);
+      if (value.is_number_integer()) wrong.insert(wrong.end(), {1e300, 0.5, UINT64_MAX, int64_t{1} << 61});
+      if (value.is_string() && pointer != "/suite_case" && pointer != "/outputs/first") wrong.insert(wrong.end(), {"?", "x"});
+      for (const nlohmann::json& w : wrong) {
+        if (w == whole[nlohmann::json::json_pointer(pointer)]) continue;
+        nlohmann::json other = whole;
+        other[nlohmann::json::json_pointer(pointer)] = w;
+        std::ofstream(folder_ / (name + ".json")) << other.dump();
+        const std::string line = refusal({"truncated", "argmax-last"});
+        EXPECT_TRUE(line.starts_with((folder_ / (name + ".json")).string() + ": ")) << pointer << " " << w << ": " << line;
+        EXPECT_EQ(line.find("json.exception"), line.npos) << line;
+        EXPECT_EQ(line.find('\n'), line.npos) << line;
+        ++refused;
+      }
+    }
+    std::ofstream(folder_ / (name + ".json")) << whole.dump();
+    EXPECT_TRUE(run({"truncated", "argmax-last"})) << name;
+  }
+  EXPECT_GT(refused, 500);
+}
+
+// Values that could stand there, and do not fit the others.
+TEST_F(FaultStudy, ValuesThatContradictOthersAreRefused) {
+  ASSERT_TRUE(run({"truncated"}));
+  const auto changed = [&](const std::string& name, const std::string& pointer, const nlohmann::json& value, const std::string& why) {
+    const std::string whole = text_of(name);
+    nlohmann::json json = nlohmann::json::parse(whole);
+    json[nlohmann::json::json_pointer(pointer)] = value;
+    std::ofstream(folder_ / name) << json.dump();
+    EXPECT_EQ(refusal({"truncated"}), (folder_ / name).string() + ": damaged (" + why + "); remove it, and it is run again");
+    std::ofstream(folder_ / name) << whole;
+  };
+  const nlohmann::json json = nlohmann::json::parse(text_of("truncated.json"));
+  const std::string measured = json["measured"];
+  const int64_t elements = json["outputs"]["elements"], differing = json["outputs"]["differing"];
+  changed("truncated.json", "/schema", "zeroulp.fault/2", "schema: \"zeroulp.fault/2\" should be \"zeroulp.fault/1\"");
+  changed("truncated.json", "/class", "the bias", "class: \"the bias\" should be \"rounding of the result\"");
+  changed("truncated.json", "/op", "residual", "op: \"residual\" should be \"linear_s8\"");
+  changed("truncated.json", "/predicted", "xxxxxxxxxx", "predicted: \"xxxxxxxxxx\" should be \"xx......x.\"");
+  changed("truncated.json", "/suite_case", "", "measured: \"" + measured + "\" should be \"." + measured.substr(1) + "\"");
+  changed("truncated.json", "/measured", "xxxxxxxxxx", "measured: \"xxxxxxxxxx\" should be \"" + measured + "\"");
+  changed("truncated.json", "/outputs/elements", elements + 1, "outputs: spacings: sum to " + std::to_string(elements) + ", not to " + std::to_string(elements + 1));
+  changed("truncated.json", "/outputs/beyond_torch", differing + 1, "outputs: beyond_torch: " + std::to_string(differing + 1) + " is not an integer from 0 to " + std::to_string(differing));
+  changed("truncated.json", "/outputs/first", "", "outputs: first: \"\", and " + std::to_string(differing) + " elements differ");
+  changed("truncated.json", "/text/prompts", 4, "text: prompts: 4 should be 3");
+  changed("truncated.json", "/text/parted", 4, "text: parted: 4 is not an integer from 0 to 3");
+  changed("truncated.json", "/text/first_token", 12, "text: first_token: 12 is not an integer from -1 to 11");
+  changed("truncated.json", "/text/perplexity", 0, "text: perplexity: 0 is not a number above 0 and at most 1.7976931348623157e+308");
+  changed("truncated.json", "/features", std::vector<std::string>(json["outputs"]["places"].get<size_t>() + 1, json["features"][0]),
+          "features: " + std::to_string(json["outputs"]["places"].get<int64_t>() + 1) + ", more than " + json["outputs"]["places"].dump());
+  const nlohmann::json tokens = nlohmann::json::parse(text_of("baseline.json"))["tokens"];
+  const int64_t vocab = model_->config().vocab;
+  changed("baseline.json", "/schema", "zeroulp.fault/1", "schema: \"zeroulp.fault/1\" should be \"zeroulp.faults.baseline/1\"");
+  changed("baseline.json", "/perplexity", 0, "perplexity: 0 is not a number above 0 and at most 1.7976931348623157e+308");
+  changed("baseline.json", "/tokens", {tokens[0], tokens[1]}, "tokens: 2 lists for 3 prompts");
+  changed("baseline.json", "/tokens/1", {1, 2}, "tokens: 2 tokens for prompt 1, and 12 are generated");
+  changed("baseline.json", "/tokens/0/3", vocab, "tokens: " + std::to_string(vocab) + " is not an integer from 0 to " + std::to_string(vocab - 1) + " (item 3 of the array)");
+}
+
+TEST_F(FaultStudy, ANumberBeyondBinary64IsNamed) {
+  ASSERT_TRUE(run({"truncated"}));
+  std::string text = text_of("truncated.json");
+  const size_t at = text.find("\"perplexity\": ") + 14;
+  text.replace(at, text.find_first_of(",}", at) - at, "1e999");
+  std::ofstream(folder_ / "truncated.json") << text;
+  const std::string line = refusal({"truncated"});
+  EXPECT_NE(line.find("truncated.json: damaged (byte "), line.npos) << line;
+  EXPECT_NE(line.find("the number \"1e999\" is beyond binary64); remove it"), line.npos) << line;
 }
 
 }  // namespace

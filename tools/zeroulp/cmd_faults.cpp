@@ -41,7 +41,7 @@ Result<int> run(const Options& o) {
     request.tokens = std::move(text.tokens);
     request.text_name = text.name;
     request.text_sha256 = text.sha256;
-    if (o.outputs) request.effort = verify::StudyEffort::outputs_only();
+    if (o.outputs) request.effort = request.effort.outputs_only();
   }
   request.model = model.get();
   request.threads = static_cast<int>(o.threads);

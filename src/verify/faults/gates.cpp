@@ -42,7 +42,7 @@ void Apart::add(const Output& want, const Output& got) {
   ZU_CHECK(want.bytes.size() == got.bytes.size());
   const int64_t count = want.rows * want.width;
   const size_t size = want.bytes.size() / static_cast<size_t>(std::max<int64_t>(count, 1));
-  integers_ = want.element == Element::kI64;
+  integers = want.element == Element::kI64;
   ++outputs;
   elements += count;
   double xx = 0, gg = 0, xg = 0, largest = 0, largest_error = 0;
@@ -51,7 +51,7 @@ void Apart::add(const Output& want, const Output& got) {
     const bool same = std::memcmp(want.bytes.data() + static_cast<size_t>(i) * size, got.bytes.data() + static_cast<size_t>(i) * size, size) == 0;
     if (!same && differing++ == 0)
       first = fmt::format("{}, row {}, element {}: {} should be {}", want.place, i / want.width, i % want.width, text(got, i), text(want, i));
-    if (integers_) continue;
+    if (integers) continue;
     const double x = value(want, i), g = value(got, i);
     if (std::isfinite(x) && std::isfinite(g)) {
       xx += x * x, gg += g * g, xg += x * g;
@@ -73,7 +73,7 @@ void Apart::add(const Output& want, const Output& got) {
     beyond_cutlass += d > 1.0 + 0.1 * size_of_x;
     largest_error = std::max(largest_error, d);
   }
-  if (integers_) return;
+  if (integers) return;
   least_cosine = std::min(least_cosine, nan ? 0.0 : xx > 0 && gg > 0 ? xg / std::sqrt(xx * gg) : xx == gg ? 1.0 : 0.0);
   largest_relative = std::max(largest_relative, nan ? 1e30 : largest > 0 ? largest_error / largest : largest_error > 0 ? 1e30 : 0.0);
 }
@@ -81,7 +81,7 @@ void Apart::add(const Output& want, const Output& got) {
 Seen Apart::seen(Gate gate) const {
   const auto letter = [](bool noticed) { return noticed ? Seen::kNoticed : Seen::kPassed; };
   if (gate == Gate::kEqual) return letter(differing > 0);
-  if (integers_) return Seen::kNotAsked;
+  if (integers) return Seen::kNotAsked;
   switch (gate) {
     case Gate::kOneSpacing: return letter(spacings[0] + spacings[1] < elements);
     case Gate::kTorch: return letter(beyond_torch > 0);

@@ -20,13 +20,11 @@ struct Apart {
   int64_t beyond_torch = 0, beyond_triton = 0, beyond_cutlass = 0;
   double least_cosine = 1, largest_relative = 0;  // of the outputs
   std::string first;                              // the first difference, in words; empty: none
+  bool integers = false;                          // no number: spacings, distances and cosine are not asked
 
   void add(const Output& expected, const Output& got);
   // The letter of one of the seven gates on outputs. Of integers only equality is asked.
   Seen seen(Gate gate) const;
-
- private:
-  bool integers_ = false;
 };
 
 }  // namespace zeroulp::verify

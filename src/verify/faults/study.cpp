@@ -4,26 +4,22 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <nlohmann/json.hpp>
+#include <limits>
 #include <optional>
 
 #include "base/check.h"
-#include "base/file.h"
 #include "base/interrupt.h"
 #include "engine/generate.h"
 #include "engine/quality.h"
-#include "io/fields.h"
-#include "report/json.h"
+#include "verify/faults/study_files.h"
 #include "verify/faults/suite.h"
 
 namespace zeroulp::verify {
 
 namespace fs = std::filesystem;
-using io::Json;
 
-StudyEffort StudyEffort::outputs_only() {
-  StudyEffort e;
+StudyEffort StudyEffort::outputs_only() const {
+  StudyEffort e = *this;
   e.prompts = e.prompt_length = e.generated = e.quality_tokens = e.window = 0;
   return e;
 }
@@ -46,84 +42,6 @@ bool Study::holds() const {
 }
 
 namespace {
-
-Status write_json(const fs::path& path, const Json& json) {
-  ZU_TRY_ASSIGN(AtomicFile file, AtomicFile::create(path, true));
-  ZU_TRY(file.write(report::json_text(json)));
-  return file.commit();
-}
-
-Json to_json(const FaultResult& r) {
-  Json spacings = Json::object(), features = Json::array();
-  for (const Features& f : r.features) {
-    std::string digits;
-    for (const int8_t b : f) digits += b < 0 ? '-' : static_cast<char>('0' + b);
-    features.push_back(digits);
-  }
-  for (size_t i = 0; i < kApartNames.size(); ++i) spacings[std::string(kApartNames[i])] = r.apart.spacings[i];
-  return {{"fault", r.name},
-          {"measured", r.measured},
-          {"outputs",
-           {{"places", r.apart.outputs},
-            {"elements", r.apart.elements},
-            {"differing", r.apart.differing},
-            {"spacings", spacings},
-            {"beyond_torch", r.apart.beyond_torch},
-            {"beyond_vllm_triton", r.apart.beyond_triton},
-            {"beyond_vllm_cutlass", r.apart.beyond_cutlass},
-            {"least_cosine", r.apart.least_cosine},
-            {"largest_relative", r.apart.largest_relative},
-            {"first", r.apart.first}}},
-          {"suite_case", r.suite_case},
-          {"text", {{"refused", r.refused}, {"prompts", r.prompts}, {"parted", r.parted}, {"first_token", r.first_token}, {"perplexity", r.perplexity}}},
-          {"features", features},
-          {"volatile", {{"seconds", r.seconds}}}};
-}
-
-constexpr int64_t kMany = int64_t{1} << 60;
-constexpr double kHuge = 1e31;
-
-Result<FaultResult> from_json(const Json& json, const std::string& name) {
-  FaultResult r;
-  ZU_TRY_ASSIGN(const io::Fields f, io::Fields::of(json, name));
-  ZU_TRY_ASSIGN(r.name, f.string("fault"));
-  ZU_TRY_ASSIGN(r.measured, f.string("measured"));
-  if (r.measured.size() != kGates || r.measured.find_first_not_of("x.-") != r.measured.npos) return f.error("measured", "is not one letter per gate");
-  ZU_TRY_ASSIGN(r.suite_case, f.string("suite_case"));
-  ZU_TRY_ASSIGN(const io::Fields o, f.object("outputs"));
-  ZU_TRY_ASSIGN(r.apart.outputs, o.integer("places", 0, kMany));
-  ZU_TRY_ASSIGN(r.apart.elements, o.integer("elements", 0, kMany));
-  ZU_TRY_ASSIGN(r.apart.differing, o.integer("differing", 0, kMany));
-  ZU_TRY_ASSIGN(r.apart.beyond_torch, o.integer("beyond_torch", 0, kMany));
-  ZU_TRY_ASSIGN(r.apart.beyond_triton, o.integer("beyond_vllm_triton", 0, kMany));
-  ZU_TRY_ASSIGN(r.apart.beyond_cutlass, o.integer("beyond_vllm_cutlass", 0, kMany));
-  ZU_TRY_ASSIGN(r.apart.least_cosine, o.number("least_cosine", -1.001, 1.001));
-  ZU_TRY_ASSIGN(r.apart.largest_relative, o.number("largest_relative", 0, kHuge));
-  ZU_TRY_ASSIGN(r.apart.first, o.string("first"));
-  ZU_TRY_ASSIGN(const io::Fields spacings, o.object("spacings"));
-  for (size_t i = 0; i < kApartNames.size(); ++i) {
-    ZU_TRY_ASSIGN(r.apart.spacings[i], spacings.integer(kApartNames[i].data(), 0, kMany));
-  }
-  ZU_TRY_ASSIGN(const io::Fields t, f.object("text"));
-  ZU_TRY_ASSIGN(r.refused, t.string("refused"));
-  ZU_TRY_ASSIGN(r.prompts, t.integer("prompts", 0, kMany));
-  ZU_TRY_ASSIGN(r.parted, t.integer("parted", 0, kMany));
-  ZU_TRY_ASSIGN(r.first_token, t.integer("first_token", -1, kMany));
-  ZU_TRY_ASSIGN(r.perplexity, t.number("perplexity", 0, kHuge));
-  ZU_TRY_ASSIGN(const std::vector<std::string> features, f.strings("features"));
-  for (const std::string& digits : features) {
-    if (digits.size() != kFeatures || digits.find_first_not_of("-01234567") != digits.npos) return f.error("features", "is not one digit per feature");
-    Features one;
-    for (size_t i = 0; i < kFeatures; ++i) one[i] = digits[i] == '-' ? int8_t{-1} : static_cast<int8_t>(digits[i] - '0');
-    r.features.push_back(one);
-  }
-  return r;
-}
-
-struct Text {
-  std::vector<std::vector<int32_t>> tokens;  // generated, per prompt
-  double perplexity = 0;
-};
 
 class Driver {
  public:
@@ -166,82 +84,44 @@ class Driver {
     study_.threads = r_.threads;
     study_.biases = r_.model->config().qkv_bias;
     const StudyEffort& e = r_.effort;
-    key_ = {{"model", study_.model_identity},
-            {"text", r_.text_sha256},
-            {"threads", r_.threads},
-            {"registry", kRegistryVersion},
-            {"effort", {e.captured, e.layers, e.prompts, e.prompt_length, e.generated, e.quality_tokens, e.window}}};
+    plan_ = {e, r_.model->config().vocab, study_.biases, study_.profile, {{"model", study_.model_identity},
+                                                                          {"text", r_.text_sha256},
+                                                                          {"threads", r_.threads},
+                                                                          {"registry", kRegistryVersion},
+                                                                          {"effort", {e.captured, e.layers, e.prompts, e.prompt_length, e.generated, e.quality_tokens, e.window}}}};
     return baseline();
   }
 
-  Result<std::optional<Json>> stored(const fs::path& path) const {
-    std::error_code ec;
-    if (!fs::exists(path, ec)) return std::optional<Json>();
-    ZU_TRY_ASSIGN(Json json, io::read_json_file(path));
-    if (!json.is_object() || json.value("key", Json()) != key_)
-      return bad_input(fmt::format("{}: is of another model, text, effort, number of threads or version of the faults; choose another folder or remove it", path.string()));
-    return std::optional<Json>(std::move(json));
-  }
-
-  // The model's own text, made anew in every call of this program: cheap beside the faults, and a check that the folder is of this model.
   Status baseline() {
     progress("without a fault", 0, 1);
     const fs::path path = r_.folder / "baseline.json";
-    ZU_TRY_ASSIGN(const std::optional<Json> before, stored(path));
+    ZU_TRY_ASSIGN(std::optional<StudyText> before, read_baseline(path, plan_));
     if (before) {
-      ZU_TRY_ASSIGN(const io::Fields f, io::Fields::of(*before, path.string()));
-      ZU_TRY_ASSIGN(study_.perplexity, f.number("perplexity", 0, kHuge));
-      ZU_TRY_ASSIGN(const Json* prompts, f.array("tokens"));
-      for (const Json& p : *prompts) {
-        ZU_TRY_ASSIGN(const std::vector<int64_t> tokens, io::integers_of(p, path.string(), 0, INT32_MAX));
-        right_.tokens.emplace_back(tokens.begin(), tokens.end());
+      right_ = *std::move(before);
+    } else {
+      if (r_.effort.asks_text()) {
+        ZU_TRY_ASSIGN(right_, text_under({}));
       }
-      right_.perplexity = study_.perplexity;
-      if (static_cast<int64_t>(right_.tokens.size()) != r_.effort.prompts) return f.error("tokens", "is not one list per prompt");
-      return {};
-    }
-    if (r_.effort.asks_text()) {
-      ZU_TRY_ASSIGN(right_, text_under({}));
+      ZU_TRY(write_baseline(path, plan_, right_));
     }
     study_.perplexity = right_.perplexity;
-    return write_json(path, {{"schema", "zeroulp.faults.baseline/1"}, {"key", key_}, {"perplexity", right_.perplexity}, {"tokens", right_.tokens}});
+    return {};
   }
 
   Result<FaultResult> result_of(const Fault& fault) {
     const fs::path path = r_.folder / fmt::format("{}.json", fault.name);
-    ZU_TRY_ASSIGN(const std::optional<Json> before, stored(path));
-    if (before) return from_json(*before, path.string());
+    ZU_TRY_ASSIGN(std::optional<FaultResult> before, read_result(path, plan_, fault, right_.perplexity));
+    if (before) return *std::move(before);
     const auto started = std::chrono::steady_clock::now();
     FaultResult r;
     r.name = fault.name;
-    r.measured.assign(kGates, static_cast<char>(Seen::kNotAsked));
-    const auto set = [&r](Gate gate, Seen seen) { r.measured[static_cast<size_t>(gate)] = static_cast<char>(seen); };
     ZU_TRY_ASSIGN(r.suite_case, suite_case(fault));
-    set(Gate::kSuite, r.suite_case.empty() ? Seen::kPassed : Seen::kNoticed);
     ZU_TRY(on_captured(fault, r));
-    for (const Gate gate : {Gate::kEqual, Gate::kOneSpacing, Gate::kTorch, Gate::kVllmTriton, Gate::kVllmCutlass, Gate::kCosine, Gate::kMaxRelative})
-      set(gate, r.apart.seen(gate));
-    if (r_.effort.asks_text()) ZU_TRY(text_gates(fault, r));
+    if (r_.effort.asks_text()) ZU_TRY(on_text(fault, r));
+    r.measured = letters(fault, r, r_.effort, right_.perplexity);
     r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-    Json json = to_json(r);
-    json["schema"] = "zeroulp.fault/1";
-    json["key"] = key_;
-    json["class"] = class_name(fault.fault_class);
-    json["op"] = fault.op;
-    json["mutant"] = fault.mutant;
-    json["predicted"] = prediction(fault, study_.biases, study_.profile);
-    ZU_TRY(write_json(path, json));
+    ZU_TRY(write_result(path, plan_, fault, r));
     return r;
-  }
-
-  Status text_gates(const Fault& fault, FaultResult& r) {
-    const auto set = [&r](Gate gate, Seen seen) { r.measured[static_cast<size_t>(gate)] = static_cast<char>(seen); };
-    ZU_TRY(on_text(fault, r));
-    const bool other_perplexity = !(std::fabs(r.perplexity / right_.perplexity - 1) <= 0.005);
-    set(Gate::kTokens, !r.refused.empty() || r.parted > 0 ? Seen::kNoticed : Seen::kPassed);
-    // The choice of a token has no part in perplexity.
-    set(Gate::kPerplexity, fault.op == "argmax" ? Seen::kNotAsked : !r.refused.empty() || other_perplexity ? Seen::kNoticed : Seen::kPassed);
-    return {};
   }
 
   Result<std::string> suite_case(const Fault& fault) {
@@ -279,7 +159,7 @@ class Driver {
 
   Status on_text(const Fault& fault, FaultResult& r) {
     r.prompts = r_.effort.prompts;
-    Result<Text> got = text_under([&fault](ops::Kernels& k) { inject(fault, k); });
+    Result<StudyText> got = text_under([&fault](ops::Kernels& k) { inject(fault, k); });
     if (!got) {
       if (got.error().code != ExitCode::kAnswerIsNo) return std::move(got).error();
       r.refused = got.error().text;
@@ -297,7 +177,7 @@ class Driver {
     return {};
   }
 
-  Result<Text> text_under(const std::function<void(ops::Kernels&)>& adjust) {
+  Result<StudyText> text_under(const std::function<void(ops::Kernels&)>& adjust) {
     const StudyEffort& e = r_.effort;
     engine::EngineOptions options;
     options.threads = r_.threads;
@@ -306,7 +186,7 @@ class Driver {
     options.max_context = std::max(e.window, e.prompt_length + e.generated);
     options.max_total_positions = std::max(e.window, (e.prompt_length + e.generated + engine::kPagePositions) * e.prompts);
     ZU_TRY_ASSIGN(const std::unique_ptr<engine::Engine> engine, engine::Engine::create(*r_.model, options));
-    Text out;
+    StudyText out;
     std::vector<engine::Request> requests;
     const size_t step = (r_.tokens.size() - static_cast<size_t>(e.prompt_length)) / static_cast<size_t>(e.prompts);
     for (int64_t i = 0; i < e.prompts; ++i) {
@@ -321,15 +201,16 @@ class Driver {
     job.candidate = engine::decode_with(*engine);
     ThreadPool pool(r_.threads);
     ZU_TRY_ASSIGN(const engine::Quality quality, engine::measure_quality(job, engine->kernels(), pool));
-    out.perplexity = quality.perplexity;
+    out.perplexity = std::min(quality.perplexity, std::numeric_limits<double>::max());  // of very wrong text it may be beyond binary64
     return out;
   }
 
   const StudyRequest& r_;
   const StudyCallbacks& callbacks_;
   Study study_;
-  Json key_, suite_ = Json::object();
-  Text right_;
+  StudyPlan plan_;
+  StudyText right_;  // without a fault
+  io::Json suite_ = io::Json::object();
   std::optional<Capture> capture_;
   std::string expected_op_;
   std::vector<Output> expected_;

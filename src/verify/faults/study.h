@@ -21,7 +21,7 @@ struct StudyEffort {
   int64_t quality_tokens = 4096, window = 1024;
   bool asks_text() const { return prompts > 0; }
   bool operator==(const StudyEffort&) const = default;
-  static StudyEffort outputs_only();  // the gates on text are not asked: minutes, not an hour
+  StudyEffort outputs_only() const;  // the gates on text are not asked: minutes, not an hour
   static StudyEffort tiny();  // for tests
 };
 
@@ -68,7 +68,8 @@ struct StudyCallbacks {
   std::function<void(const std::string& step, int64_t done, int64_t total)> progress;
 };
 
-// Measures what the folder does not hold yet, and reads the rest. A file of another model, text, effort or registry is refused.
+// Measures what the folder does not hold yet, and reads the rest. A file of another fault, model, text, effort or
+// registry is refused, and so is one that nobody but a damaged disk or an editor can have written (study_files.h).
 Result<Study> run_study(const StudyRequest& request, const StudyCallbacks& callbacks);
 
 }  // namespace zeroulp::verify
