@@ -283,5 +283,20 @@ TEST_F(FaultStudy, ANumberBeyondBinary64IsNamed) {
   EXPECT_NE(line.find("the number \"1e999\" is beyond binary64); remove it"), line.npos) << line;
 }
 
+TEST_F(FaultStudy, OneFaultIsNotSpokenOfAsMany) {
+  const auto study = run({"truncated"});
+  ASSERT_TRUE(study) << study.error().text;
+  const std::vector<std::string> lines = findings(*study);
+  EXPECT_EQ(lines[0], "Equality on the suite's inputs rejects 1 of 1 fault.");
+  EXPECT_EQ(lines[1], "1 of 1 changes bits of outputs on the model's own inputs.");
+  EXPECT_EQ(lines[2], "one bf16 spacing: 1 of 1 passes unnoticed.");
+  EXPECT_EQ(headline(*study), "Equality rejects the fault; the one that changes outputs of this model stays within one bf16 spacing");
+  const auto loud = run({"first-rows-scale"});
+  EXPECT_EQ(findings(*loud)[2], "one bf16 spacing: 0 of 1 passes unnoticed.");
+  EXPECT_EQ(headline(*loud), "Equality rejects the fault; the one that changes outputs of this model does not stay within one bf16 spacing");
+  EXPECT_EQ(headline(*run({"silu-library-exp"})), "Equality rejects the fault; no output of this model changes");
+  EXPECT_EQ(headline(*run({"truncated", "first-rows-scale"})), "Equality rejects all 2 faults; 1 of the 2 that change outputs of this model stays within one bf16 spacing");
+}
+
 }  // namespace
 }  // namespace zeroulp::verify

@@ -49,6 +49,10 @@ Tally tally(const Study& s, Gate gate) {
   return t;
 }
 
+std::string counted(int64_t n, std::string_view noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
+// The verb behind a number of things.
+std::string_view verb(int64_t n, std::string_view one, std::string_view more) { return n == 1 ? one : more; }
+
 std::string change_text(const Study& s, const FaultResult& r) {
   if (!r.refused.empty()) return "refused";
   if (r.prompts == 0) return "-";
@@ -107,27 +111,33 @@ Table distance_table(const Study& s) {
 std::vector<std::string> findings(const Study& s) {
   std::vector<std::string> out;
   const auto all = static_cast<int64_t>(s.results.size());
-  out.push_back(fmt::format("Equality on the suite's inputs rejects {} of {} faults.", count(s, Gate::kSuite, kNoticed), all));
-  out.push_back(fmt::format("{} of {} change bits of outputs on the model's own inputs.", count(s, Gate::kEqual, kNoticed), all));
+  out.push_back(fmt::format("Equality on the suite's inputs rejects {} of {}.", count(s, Gate::kSuite, kNoticed), counted(all, "fault")));
+  const int64_t change = count(s, Gate::kEqual, kNoticed);
+  out.push_back(fmt::format("{} of {} {} bits of outputs on the model's own inputs.", change, all, verb(change, "changes", "change")));
   for (const Gate gate : {Gate::kOneSpacing, Gate::kTorch, Gate::kVllmTriton, Gate::kVllmCutlass, Gate::kCosine, Gate::kMaxRelative, Gate::kTokens, Gate::kPerplexity}) {
     const Tally t = tally(s, gate);
-    if (t.change > 0) out.push_back(fmt::format("{}: {} of these {} pass unnoticed.", gate_name(gate), t.unnoticed, t.change));
+    const bool one = t.unnoticed == 1 || t.change == 1;
+    if (t.change > 0) out.push_back(fmt::format("{}: {} of {}{} {} unnoticed.", gate_name(gate), t.unnoticed, t.change == 1 ? "" : "these ", t.change, one ? "passes" : "pass"));
   }
   int64_t missed = 0, asked = 0;
   for (const FaultResult& r : s.results)
     for (size_t g = 0; g < kGates; ++g) missed += s.missed(r, g), asked += r.measured[g] != static_cast<char>(Seen::kNotAsked);
-  out.push_back(fmt::format("Predictions: {} of {} letters came out otherwise.", missed, asked));
+  out.push_back(fmt::format("Predictions: {} of {} came out otherwise.", missed, counted(asked, "letter")));
   int64_t judged = 0, recognised = 0;
   for (const FaultResult& r : s.results) judged += static_cast<int64_t>(r.features.size()), recognised += r.recognised();
-  if (judged > 0) out.push_back(fmt::format("Signatures: the likeliest class is the fault's at {} of {} outputs ({}).", recognised, judged, report::percent_text(static_cast<double>(recognised), static_cast<double>(judged))));
+  if (judged > 0) out.push_back(fmt::format("Signatures: the likeliest class is the fault's at {} of {} ({}).", recognised, counted(judged, "output"), report::percent_text(static_cast<double>(recognised), static_cast<double>(judged))));
   return out;
 }
 
 std::string headline(const Study& s) {
-  const Tally spacing = tally(s, Gate::kOneSpacing);
-  if (s.holds())
-    return fmt::format("Equality rejects all {} faults; {} of the {} that change outputs of this model stay within one bf16 spacing", s.results.size(), spacing.unnoticed, spacing.change);
-  return s.results.empty() ? std::string("No fault was run") : fmt::format("Equality on the suite's inputs does not reject all of the {} faults", s.results.size());
+  if (s.results.empty()) return "No fault was run";
+  const auto all = static_cast<int64_t>(s.results.size());
+  const std::string whole = all == 1 ? "the fault" : fmt::format("all {} faults", all);
+  if (!s.holds()) return fmt::format("Equality on the suite's inputs does not reject {}", whole);
+  const Tally t = tally(s, Gate::kOneSpacing);
+  if (t.change == 0) return fmt::format("Equality rejects {}; no output of this model changes", whole);
+  if (t.change == 1) return fmt::format("Equality rejects {}; the one that changes outputs of this model {} within one bf16 spacing", whole, t.unnoticed == 1 ? "stays" : "does not stay");
+  return fmt::format("Equality rejects {}; {} of the {} that change outputs of this model {} within one bf16 spacing", whole, t.unnoticed, t.change, verb(t.unnoticed, "stays", "stay"));
 }
 
 Table suite_table(const std::vector<SuiteGates>& gates) {
@@ -148,7 +158,7 @@ std::vector<std::string> findings(const std::vector<SuiteGates>& gates) {
   std::vector<std::string> out;
   for (const Gate gate : kOutputGates) {
     const auto seen = [&](Seen what) { return std::count_if(gates.begin(), gates.end(), [&](const SuiteGates& g) { return g.seen(gate) == what; }); };
-    out.push_back(fmt::format("{}: rejects {} of {} faults.", gate_name(gate), seen(Seen::kNoticed), seen(Seen::kNoticed) + seen(Seen::kPassed)));
+    out.push_back(fmt::format("{}: rejects {} of {}.", gate_name(gate), seen(Seen::kNoticed), counted(seen(Seen::kNoticed) + seen(Seen::kPassed), "fault")));
   }
   return out;
 }
@@ -189,14 +199,14 @@ void to_json(const Study& s, report::Json& body) {
 
 report::Page to_page(const Study& s, const report::Json& finished) {
   report::Page page("Faults against gates", fmt::format("{}, {}", s.model_name, s.profile));
-  page.verdict(s.holds() ? Tone::kGood : Tone::kBad, headline(s), fmt::format("{} faults, each in the computing code, one at a time; {} gates", s.results.size(), kGates));
+  page.verdict(s.holds() ? Tone::kGood : Tone::kBad, headline(s), fmt::format("{}, each in the computing code, one at a time; {} gates", counted(static_cast<int64_t>(s.results.size()), "fault"), kGates));
   const Tally spacing = tally(s, Gate::kOneSpacing), torch = tally(s, Gate::kTorch), tokens = tally(s, Gate::kTokens), perplexity = tally(s, Gate::kPerplexity);
   const auto fact = [](const char* name, const Tally& t) { return report::Page::Fact{name, fmt::format("{} of {}", t.unnoticed, t.change), "pass unnoticed", Tone::kPlain}; };
   std::vector<report::Page::Fact> facts = {{"equal bits", fmt::format("{} of {}", count(s, Gate::kSuite, kNoticed), s.results.size()), "rejected on the suite's inputs", s.holds() ? Tone::kGood : Tone::kBad},
               fact("one bf16 spacing", spacing), fact("PyTorch's default", torch)};
   if (s.effort.asks_text()) facts.push_back(fact("greedy tokens", tokens)), facts.push_back(fact("perplexity", perplexity));
   page.facts(facts);
-  if (s.missing > 0) page.note(Tone::kWarn, fmt::format("{} faults of the catalogue were not run.", s.missing));
+  if (s.missing > 0) page.note(Tone::kWarn, fmt::format("{} of the catalogue {} not run.", counted(s.missing, "fault"), verb(s.missing, "was", "were")));
 
   page.section("Kill matrix", "Dark: the gate notices the fault. Light: it passes. A mark \"!\" stands where the prediction, made before the measurement, was another. "
                               "The first gate is asked of the suite's own inputs, the next seven of outputs on captured inputs, the last two of the model's text.");
