@@ -38,4 +38,30 @@ code=0
 code=0
 "$zeroulp" faults seeded:qwen2 --only no-such-fault --results "$work/whole" >/dev/null 2>"$work/e" || code=$?
 [ $code = 2 ] && grep -q 'no-such-fault' "$work/e"
+# A result that is another fault's, and one that was cut off, are bad input; the line says how to mend it.
+cp "$work/whole/truncated.json" "$work/whole/bias-lost.json"
+code=0
+run --results "$work/whole" >/dev/null 2>"$work/e" || code=$?
+[ $code = 3 ] && grep -q 'bias-lost.json: is of another fault, "truncated"; remove it, and bias-lost is run again' "$work/e"
+: >"$work/whole/bias-lost.json"
+code=0
+run --results "$work/whole" >/dev/null 2>"$work/e" || code=$?
+[ $code = 3 ] && grep -q 'bias-lost.json: damaged (.*); remove it, and it is run again' "$work/e"
+rm "$work/whole/bias-lost.json"
+run --results "$work/whole" >/dev/null
+# Options without effect.
+refused() {
+  code=0
+  "$zeroulp" faults "$@" >/dev/null 2>"$work/e" || code=$?
+  [ $code = 2 ] && [ "$(wc -l <"$work/e")" = 1 ] && grep -q 'has no effect' "$work/e"
+}
+refused seeded:llama --text "$work/f.txt" --results "$work/none"
+refused seeded:llama --list
+refused seeded:llama --suite
+refused --suite --threads 2
+[ ! -e "$work/none" ]
+# --outputs holds for a seeded model as for any.
+"$zeroulp" faults seeded:llama --threads 1 --only truncated --outputs --results "$work/outputs" --json - | grep -q '"measured": "xx\.\.\.\.\.\.--"'
+# One fault is not spoken of as many.
+"$zeroulp" faults --suite --only truncated | grep -q '^equal bits: rejects 1 of 1 fault\.'
 echo "all as claimed"

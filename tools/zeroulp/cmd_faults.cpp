@@ -15,6 +15,8 @@
 namespace zeroulp::cli {
 namespace {
 
+constexpr std::string_view kSeeded = "seeded:";
+
 struct Options {
   std::string model, text, results, json, html;
   std::vector<std::string> only;
@@ -25,10 +27,9 @@ struct Options {
 Result<int> run(const Options& o) {
   report::Report report("faults");
   verify::StudyRequest request;
-  const std::string_view seeded = "seeded:";
   std::unique_ptr<model::QuantizedModel> model;
-  if (o.model.starts_with(seeded)) {
-    ZU_TRY_ASSIGN(model::QuantizedModel tiny, verify::tiny_model(o.model.substr(seeded.size())));
+  if (o.model.starts_with(kSeeded)) {
+    ZU_TRY_ASSIGN(model::QuantizedModel tiny, verify::tiny_model(o.model.substr(kSeeded.size())));
     model = std::make_unique<model::QuantizedModel>(std::move(tiny));
     request.effort = verify::StudyEffort::tiny();
     request.text_name = "made tokens";
@@ -41,8 +42,8 @@ Result<int> run(const Options& o) {
     request.tokens = std::move(text.tokens);
     request.text_name = text.name;
     request.text_sha256 = text.sha256;
-    if (o.outputs) request.effort = request.effort.outputs_only();
   }
+  if (o.outputs) request.effort = request.effort.outputs_only();
   request.model = model.get();
   request.threads = static_cast<int>(o.threads);
   request.folder = o.results;
@@ -57,7 +58,7 @@ Result<int> run(const Options& o) {
     return verify::run_study(request, callbacks);
   }();
   if (!study) return std::move(study).error();
-  study->model_name = o.model.starts_with(seeded) ? o.model : std::filesystem::path(o.model).filename().string();
+  study->model_name = o.model.starts_with(kSeeded) ? o.model : std::filesystem::path(o.model).filename().string();
   if (o.json != "-") {
     fmt::print("{}\nx: the gate notices the fault; .: it passes; -: not asked; !: predicted otherwise\n\n", verify::kill_table(*study).text());
     for (const std::string& line : verify::findings(*study)) fmt::print("{}\n", line);
@@ -105,15 +106,16 @@ int cmd_faults(int argc, char** argv) {
   args.output("--json", o.json, "write the report as JSON; - for standard output");
   args.output("--html", o.html, "write the report as a page: the kill matrix as a heat map");
   args.force(o.force, "replace existing reports");
-  args.excludes({"--list"}, {"--text", "--results", "--only", "--outputs", "--json", "--html", "--suite"});
-  args.excludes({"--suite"}, {"--text", "--results", "--outputs", "--html"});
+  args.excludes({"--list"}, {"MODEL", "--text", "--results", "--only", "--outputs", "--threads", "--json", "--html", "--suite"});
+  args.excludes({"--suite"}, {"MODEL", "--text", "--results", "--outputs", "--threads", "--html"});
+  args.needs({"--text"}, [&o] { return !o.model.starts_with(kSeeded); }, "a MODEL that is a folder (a seeded one is given made tokens)");
   if (const int code = args.parse(argc, argv); code >= 0) return code;
   if (o.list) {
     fmt::print("{}\ncannot change a bit:\n{}", verify::fault_table().text(), verify::equivalent_table().text());
     return 0;
   }
   if (o.suite) {
-    const Result<int> code = o.model.empty() ? run_suite(o) : usage_error("--suite asks no model; leave MODEL out");
+    const Result<int> code = run_suite(o);
     return code ? *code : fail("faults", code.error());
   }
   if (o.model.empty()) return fail("faults", usage_error("needs a MODEL, or --list or --suite"));
