@@ -225,7 +225,7 @@ TEST_F(CheckpointTest, FoldersWithoutTheirPartsAreNamed) {
   write_text(folder() / "config.json", tiny_config().dump());
   EXPECT_ERROR(folder(), "holds neither model.safetensors nor");
   write_text(folder() / "config.json", "{");
-  EXPECT_ERROR(folder(), "config.json: byte");
+  EXPECT_ERROR(folder(), "config.json: the text ends at byte 1");
 }
 
 TEST_F(CheckpointTest, StopTokensJoinThoseOfTheTokenizer) {
