@@ -26,9 +26,6 @@ namespace {
 
 constexpr std::string_view kPipe = "-";
 
-// Kinds of the ops' lists, in the order of a stream's header.
-constexpr std::string_view kListed[] = {"exhaustive", "hard", "random"};
-
 Result<std::vector<cases::Kind>> parse_kinds(const std::vector<std::string>& names) {
   std::vector<cases::Kind> kinds;
   for (size_t i = 1; i < std::size(cases::kKindNames); ++i)
