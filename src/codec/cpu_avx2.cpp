@@ -103,7 +103,7 @@ ZU_AVX2 uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32
   const uint8_t* const start = left;
   uint32_t i = 0;
   for (; i + 32 <= n; i += 32) {
-    if (i % 64 == 0 || i % 128 == 32) ask(ahead);
+    if (i % 64 == 0 || i % 128 == 32) ask<3>(ahead);
     const __m256i pairs = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i / 2)));
     const __m256i c = _mm256_and_si256(_mm256_or_si256(pairs, _mm256_slli_epi16(pairs, 4)), fifteen), out = _mm256_cmpeq_epi8(c, fifteen);
     __m256i s = _mm256_add_epi8(c, first);

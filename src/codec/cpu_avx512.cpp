@@ -103,7 +103,7 @@ ZU_VBMI uint32_t decode_w4(const std::byte* rest, const std::byte* codes, uint32
   const __m512i from = all(begin), fifteen = all(15);
   const uint8_t* const start = left;
   for (uint32_t i = 0; i < n; i += 64) {
-    ask(ahead);
+    ask<3>(ahead);
     const __mmask64 valid = first(n - i);
     const __m512i pairs = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(static_cast<__mmask32>(first((n - i + 1) / 2)), codes + i / 2));
     const __m512i c = _mm512_and_si512(_mm512_or_si512(pairs, _mm512_slli_epi16(pairs, 4)), fifteen);
@@ -235,7 +235,7 @@ ZU_VBMI uint64_t hash(const std::byte* bytes, size_t length, Soon& soon) {
   const std::byte* at = bytes;
   for (uint32_t k = 0; k < xxh3::full_kib(n); ++k) {
     for (uint32_t s = 0; s < 16; ++s, at += xxh3::kStripe) {
-      if (s % 4 == 0) ask(ahead);
+      ask(ahead);
       sums = stripe(sums, at, secret + 8 * s);
     }
     sums = _mm512_ternarylogic_epi64(sums, _mm512_srli_epi64(sums, 47), scramble, 0x96);

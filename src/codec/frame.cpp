@@ -290,7 +290,7 @@ Fault Frame::decode(const Kernels& kernels, uint32_t block, std::byte* raw, Scra
   const Fault fault = decode_block(kernels, coding(), e, payloads_.data() + uint64_t{e.offset} * kAlign, raw, scratch);
   if (fault != Fault::kNone || (header_.flags & kFlagHashes) == 0) return fault;
   const size_t bytes = size_t{e.values} * element_bytes(header_.type);
-  if (kernels.copy_out == nullptr) scratch.soon = lines_of(raw + bytes, bytes);  // where the next block usually goes
+  if (!past_caches(kernels, header_.raw_bytes)) scratch.soon = lines_of(raw + bytes, bytes);  // where the next block usually goes
   return kernels.hash(raw, bytes, scratch.soon) == e.hash ? Fault::kNone : Fault::kBlockHash;
 }
 
